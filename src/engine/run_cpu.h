@@ -1,0 +1,27 @@
+/* The one driver of both CPU backends: a plan, data and kernels in, the result out. */
+#ifndef KE_RUN_CPU_H
+#define KE_RUN_CPU_H
+
+#include "backend.h"
+#include "error.h"
+#include "plan.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct {
+  const double *const *data; /* one pointer an argument: rows of its side x width, column-major */
+  int64_t size_i, size_j;    /* rows of the two sides, >= 0 */
+  const ke_kernel *kernels;  /* one a pass; those of scatter passes are not looked at */
+  ke_isa isa;                /* for the row programs */
+  int threads;               /* 1: no parallel region is entered (as must be in a forked child) */
+  bool (*poll)(void *data);  /* called on the calling thread only; true: stop. May be NULL */
+  void *poll_data;
+} ke_run;
+
+/* out[rows of plan->out_side][plan->out_width], column-major; undefined after a failure. The bits do
+ * not depend on the number of threads. Fails with KE_ERR_MEMORY or KE_ERR_INTERRUPT, or with
+ * KE_ERR_INTERNAL on a plan that does not hold together. */
+ke_status ke_run_plan(const ke_plan *plan, const ke_run *run, double *out, ke_error *err) KE_MUST_USE;
+
+#endif
