@@ -106,10 +106,12 @@ typedef struct {
 } ke_reduce;
 
 /* ---- slots: columns that row programs read ---- */
+enum { KE_SLOT_PASS = -1, KE_SLOT_SIZE_I = -2, KE_SLOT_SIZE_J = -3 }; /* in place of an argument */
+
 typedef struct {
   int side;      /* KE_I, KE_J or KE_NONE: whose rows; KE_NONE has one row */
   int32_t width; /* components */
-  int32_t arg;   /* number of the argument, or -1: made by a pass */
+  int32_t arg;   /* number of the argument; or PASS: made by a pass, SIZE_*: the number of rows of a side */
 } ke_slot;
 
 /* Kept and reduced components that enter the pair program only through differences of each other:

@@ -1,0 +1,178 @@
+/* Reverse-mode differentiation: the cotangent of a variable, as a graph again, so to any order.
+ *
+ * One rule for indices: where a node of index set A is used in a wider set B, its cotangent is summed
+ * over B without A. The sum is taken at the edge where the set narrows, so what follows is work per
+ * row, and a reduction never sees a third index. */
+#include "graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  ke_graph *g;
+  const ke_node *v;
+  bool pairwise;
+  int n;               /* nodes with ids below this one may hold a cotangent */
+  const ke_node **cot; /* by id; NULL: zero */
+  signed char *needs;  /* by id: depends on v (1) or not (0), -1 not asked yet */
+  const ke_node *extra; /* added to the variable's cotangent from gradients through an argument */
+} sweep;
+
+static const ke_node *add(ke_graph *g, const ke_node *a, const ke_node *b)
+{
+  if (!a) return b;
+  return b ? ke_binary(g, KE_OP_Add, a, b) : a;
+}
+
+static const ke_node *mult(ke_graph *g, const ke_node *a, const ke_node *b)
+{
+  return ke_binary(g, KE_OP_Mult, a, b);
+}
+
+static bool depends(sweep *s, const ke_node *n)
+{
+  if (n == s->v) return true;
+  if (s->needs[n->id] < 0) {
+    s->needs[n->id] = 0;
+    for (int k = 0; k < n->nchild; k++)
+      if (depends(s, n->child[k])) s->needs[n->id] = 1;
+  }
+  return s->needs[n->id] == 1;
+}
+
+/* Add `c` to the cotangent of `child`, which is used where the index set is `context`. */
+static void contribute(sweep *s, const ke_node *child, int context, const ke_node *c)
+{
+  if (!c || !depends(s, child)) return;
+  if (!s->pairwise) c = ke_sum_over(s->g, context & ~child->idx, c);
+  s->cot[child->id] = add(s->g, s->cot[child->id], ke_widen(s->g, c, child->dim));
+}
+
+static void scalar_operation(sweep *s, const ke_node *n, const ke_node *cot)
+{
+  const char *rule;
+  const ke_node *c;
+
+  for (int k = 0; k < n->nchild; k++) {
+    rule = ke_ops[n->op].deriv[k];
+    if (!rule || !*rule || !depends(s, n->child[k])) continue;
+    c = ke_template(s->g, rule, n->child, n->nchild);
+    c = ke_widen(s->g, mult(s->g, cot, c), n->dim);
+    if (n->child[k]->dim < n->dim) c = ke_unary(s->g, KE_OP_Sum, c);
+    contribute(s, n->child[k], n->idx, c);
+  }
+}
+
+static void vector_operation(sweep *s, const ke_node *n, const ke_node *cot)
+{
+  ke_graph *g = s->g;
+  const ke_node *a = n->child[0], *c = NULL;
+
+  switch (n->op) {
+  case KE_OP_Sum: c = ke_widen(g, cot, a->dim); break;
+  case KE_OP_SumT: c = ke_unary(g, KE_OP_Sum, cot); break;
+  case KE_OP_Elem: c = ke_with_int(g, KE_OP_ElemT, cot, a->dim, n->ints[0]); break;
+  case KE_OP_ElemT: c = ke_with_int(g, KE_OP_Elem, cot, n->ints[1], 0); break;
+  case KE_OP_Extract: c = ke_with_int(g, KE_OP_ExtractT, cot, n->ints[0], a->dim); break;
+  case KE_OP_ExtractT: c = ke_with_int(g, KE_OP_Extract, cot, n->ints[0], a->dim); break;
+  case KE_OP_Concat:
+    contribute(s, n->child[1], n->idx,
+               ke_with_int(g, KE_OP_Extract, cot, a->dim, n->child[1]->dim));
+    c = ke_with_int(g, KE_OP_Extract, cot, 0, a->dim);
+    break;
+  default: break;
+  }
+  contribute(s, a, n->idx, c);
+}
+
+/* Sum over i or j: each item gets the row's cotangent. */
+static void reduced_sum(sweep *s, const ke_node *n, const ke_node *cot)
+{
+  contribute(s, n->child[0], n->child[0]->idx | n->ints[1], cot);
+}
+
+/* L = log sum exp(F) G: dF gets exp(F - L) G, dG gets exp(F - L). */
+static void reduced_logsumexp(sweep *s, const ke_node *n, const ke_node *cot)
+{
+  const ke_node *f = n->child[0], *w = n->nchild > 1 ? n->child[1] : NULL;
+  const ke_node *share = mult(s->g, cot, ke_binary(s->g, KE_OP_ExpSub, f, n));
+  int context = n->idx | n->ints[1] | f->idx | (w ? w->idx : 0);
+
+  if (w) contribute(s, w, context, share);
+  if (w) share = ke_scalprod(s->g, share, w);
+  contribute(s, f, context, share);
+}
+
+/* Min and Max: through the item that was taken, each component its own. */
+static void reduced_extreme(sweep *s, const ke_node *n, const ke_node *cot)
+{
+  ke_graph *g = s->g;
+  ke_reduction arg = n->ints[0] == KE_REDUCE_MIN ? KE_REDUCE_ARGMIN : KE_REDUCE_ARGMAX;
+  const ke_node *index = ke_reduce_over(g, arg, n->ints[1], n->child[0], NULL), *taken, *c, *at;
+
+  for (int k = 0; k < n->dim; k++) {
+    at = ke_with_int(g, KE_OP_Elem, index, k, 0);
+    taken = ke_gather(g, ke_with_int(g, KE_OP_Elem, n->child[0], k, 0), n->ints[1], at);
+    c = ke_with_int(g, KE_OP_Elem, cot, k, 0);
+    c = ke_ifelse(g, at, c, ke_const(g, 0)); /* no item taken (-1): nothing flows */
+    s->extra = add(g, s->extra, ke_gradient(g, taken, n->idx, s->v, c, false));
+  }
+}
+
+static void node_step(sweep *s, const ke_node *n, const ke_node *cot)
+{
+  if (n->op < KE_OP_COUNT) {
+    if (ke_is_scalar_op(n))
+      scalar_operation(s, n, cot);
+    else
+      vector_operation(s, n, cot);
+    return;
+  }
+  switch (n->op) {
+  case KE_N_GATHER:
+    if (depends(s, n->child[0]))
+      s->cot[n->child[0]->id] =
+          add(s->g, s->cot[n->child[0]->id],
+              ke_scatter(s->g, cot, n->idx, n->child[0]->idx, n->child[1]));
+    break;
+  case KE_N_SCATTER: /* gathered, at the rows of the side it came from */
+    contribute(s, n->child[0], n->ints[0], ke_gather(s->g, cot, n->ints[1], n->child[1]));
+    break;
+  case KE_N_REDUCE:
+    switch ((ke_reduction)n->ints[0]) {
+    case KE_REDUCE_SUM: reduced_sum(s, n, cot); break;
+    case KE_REDUCE_LOGSUMEXP: reduced_logsumexp(s, n, cot); break;
+    case KE_REDUCE_MIN:
+    case KE_REDUCE_MAX: reduced_extreme(s, n, cot); break;
+    case KE_REDUCE_ARGMIN:
+    case KE_REDUCE_ARGMAX: break;
+    }
+    break;
+  default: break;
+  }
+}
+
+const ke_node *ke_gradient(ke_graph *g, const ke_node *root, int side, const ke_node *v,
+                           const ke_node *cot, bool pairwise)
+{
+  int first = root->id > v->id ? root->id : v->id;
+  sweep s = {.g = g, .v = v, .pairwise = pairwise, .n = first + 1};
+  const ke_node *result = NULL;
+
+  s.cot = calloc((size_t)s.n, sizeof *s.cot);
+  s.needs = malloc((size_t)s.n);
+  if (!s.cot || !s.needs) {
+    g->failed = true;
+    goto done;
+  }
+  memset(s.needs, -1, (size_t)s.n);
+  contribute(&s, root, side, cot);
+  for (int id = root->id; id >= 0; id--)
+    if (s.cot[id] && g->node[id] != v) node_step(&s, g->node[id], s.cot[id]);
+  result = add(g, s.cot[v->id], s.extra);
+
+done:
+  free(s.cot);
+  free(s.needs);
+  return result;
+}

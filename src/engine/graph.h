@@ -1,0 +1,133 @@
+/* Expression graphs: immutable nodes, made once each (hash-consing), all in one arena.
+ *
+ * Equal sub-expressions are one node, so comparison is pointer equality and a value that a gradient
+ * needs again is computed once. Nodes know their dimension and index set. Derivatives, simplified
+ * forms and substitutions are nodes of the same graph.
+ *
+ * Making a node never fails visibly: want of memory or excessive size is remembered in the graph, and
+ * ke_graph_check() tells. Operands must fit (op.h, check.c look at them first, with the place in the
+ * text); the constructors below rely on it. */
+#ifndef KE_GRAPH_H
+#define KE_GRAPH_H
+
+#include "arena.h"
+#include "error.h"
+#include "op.h"
+#include "plan.h" /* KE_I, KE_J, KE_NONE */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Nodes that are not rows of op_list.h. */
+enum {
+  KE_N_CONST = KE_OP_COUNT, /* value */
+  KE_N_VAR,                 /* ints: argument number */
+  KE_N_SIZE,                /* ints: side; number of rows of it */
+  KE_N_GATHER,              /* child 0 (a column of one side) at the row that child 1 numbers, 0-based */
+  KE_N_SCATTER,             /* child 0, of the side ints[0], added at the rows of side ints[1] that
+                               child 1 numbers: the transpose of GATHER */
+  KE_N_REDUCE               /* ints: ke_reduction, side reduced; child 0 the summand, child 1 weights */
+};
+
+/* Reductions as nodes. MIN and ARGMIN of one summand share one state in the plan. */
+typedef enum {
+  KE_REDUCE_SUM,
+  KE_REDUCE_MIN,
+  KE_REDUCE_MAX,
+  KE_REDUCE_ARGMIN,
+  KE_REDUCE_ARGMAX,
+  KE_REDUCE_LOGSUMEXP
+} ke_reduction;
+
+enum {
+  KE_MAX_CHILD = 3,
+  KE_MAX_INT = 4,
+  KE_MAX_DEPTH = 3000,     /* of a graph: bounds every recursion over it */
+  KE_MAX_NODES = 2000000,
+  KE_MAX_DIM = 1 << 24
+};
+
+typedef struct ke_node ke_node;
+
+struct ke_node {
+  uint16_t op; /* KE_OP_* or KE_N_* */
+  uint8_t idx; /* index set: KE_I | KE_J */
+  uint8_t nchild, nint;
+  int dim;
+  int id;    /* children have smaller ones */
+  int depth;
+  uint64_t hash; /* of the structure, the same in every session */
+  double value;  /* CONST */
+  int ints[KE_MAX_INT];
+  const ke_node *child[KE_MAX_CHILD];
+};
+
+typedef struct {
+  ke_arena *arena;
+  const ke_node **node; /* by id */
+  int n, size;
+  int *bucket; /* open addressing: id + 1 */
+  int nbucket;
+  bool failed;  /* no memory */
+  bool too_big; /* KE_MAX_DEPTH or KE_MAX_NODES passed */
+  ke_node dummy; /* what constructors return then */
+  int rows_of; /* sides that the argument list has variables of; others have one row */
+} ke_graph;
+
+ke_status ke_graph_init(ke_graph *g, ke_error *err) KE_MUST_USE;
+void ke_graph_clear(ke_graph *g);
+ke_status ke_graph_check(const ke_graph *g, ke_error *err) KE_MUST_USE;
+
+/* The node with these parts, made if it is new: no rule is applied. */
+const ke_node *ke_intern(ke_graph *g, const ke_node *like);
+/* Order of structure, not of making: for operands of commutative operations. */
+int ke_compare(const ke_node *a, const ke_node *b);
+
+/* ---- constructors that simplify (simplify.c) ---- */
+const ke_node *ke_const(ke_graph *g, double value);
+const ke_node *ke_var(ke_graph *g, int arg, int side, int dim);
+const ke_node *ke_size(ke_graph *g, int side);
+/* Any operation of op_list.h; operands and ints must fit. */
+const ke_node *ke_make(ke_graph *g, int op, const ke_node *const *child, const int *ints);
+const ke_node *ke_unary(ke_graph *g, int op, const ke_node *a);
+const ke_node *ke_binary(ke_graph *g, int op, const ke_node *a, const ke_node *b);
+const ke_node *ke_with_int(ke_graph *g, int op, const ke_node *a, int m, int n);
+const ke_node *ke_ifelse(ke_graph *g, const ke_node *a, const ke_node *b, const ke_node *c);
+/* f^n for a whole number */
+const ke_node *ke_power(ke_graph *g, const ke_node *a, int n);
+const ke_node *ke_scalprod(ke_graph *g, const ke_node *a, const ke_node *b);
+/* a repeated to dimension d (a has dimension 1 or d) */
+const ke_node *ke_widen(ke_graph *g, const ke_node *a, int d);
+/* Reduce over `side`; weights may be NULL. */
+const ke_node *ke_reduce_over(ke_graph *g, ke_reduction kind, int side, const ke_node *f,
+                              const ke_node *weights);
+/* Sum over each side of the set `sides`. */
+const ke_node *ke_sum_over(ke_graph *g, int sides, const ke_node *f);
+/* f = outside * inside, where outside does not depend on `side`; NULL stands for 1. */
+void ke_split(ke_graph *g, int side, const ke_node *f, const ke_node **outside, const ke_node **inside);
+/* f with everything of `side` taken at the rows that `index` numbers. */
+const ke_node *ke_gather(ke_graph *g, const ke_node *f, int side, const ke_node *index);
+const ke_node *ke_scatter(ke_graph *g, const ke_node *f, int from, int to, const ke_node *index);
+/* The same operation on other operands: rules are applied. */
+const ke_node *ke_rebuild(ke_graph *g, const ke_node *n, const ke_node *const *child);
+
+/* ---- derivatives (diff.c) ---- */
+/* Cotangent of variable `v` for the cotangent `cot` of `root` (dimension of root; NULL result: zero).
+ * pairwise: the derivative at each pair, nothing is summed; else the true gradient of root, whose rows
+ * are those of `side`, summed over everything that v does not index. */
+const ke_node *ke_gradient(ke_graph *g, const ke_node *root, int side, const ke_node *v,
+                           const ke_node *cot, bool pairwise);
+/* A formula with $0 $1 $2 for operands (parse.c): for derivatives and sugar of the table. */
+const ke_node *ke_template(ke_graph *g, const char *text, const ke_node *const *operand, int n);
+
+static inline bool ke_is_scalar_op(const ke_node *n)
+{
+  return n->op < KE_OP_COUNT && ke_ops[n->op].kind <= KE_FUSED;
+}
+
+static inline bool ke_is_const(const ke_node *n, double value)
+{
+  return n->op == KE_N_CONST && n->value == value;
+}
+
+#endif

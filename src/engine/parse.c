@@ -1,0 +1,805 @@
+/* Recursive descent over the formula text; nodes are made as their text is read.
+ *
+ * Loosest to tightest:  < <= > >= == !=   |   + -   * /   unary - +   ** ^ (right)   f(...) (...).
+ * A value knows, beside its node, the rows it is declared to have: a sum over j has one row an i even
+ * where its summand has no i. */
+#include "parse.h"
+
+#include "lex.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NESTING = 250, MAX_TEXT = 1 << 20, MAX_ARGS = 10000 };
+
+typedef struct {
+  const ke_node *node;
+  int side;     /* rows declared; contains node->idx */
+  bool reduced; /* holds a reduction */
+} value;
+
+typedef struct {
+  ke_graph *g;
+  const char *text;
+  size_t length;
+  ke_token tok;
+  int nesting;
+  ke_parsed *out;                /* NULL in templates */
+  const ke_node *const *operand; /* $0 $1 $2 */
+  int noperand;
+  const char *last_reduction; /* name of the reduction parsed last */
+  const ke_node *last_node;
+  ke_error *err;
+} parser;
+
+static const struct {
+  const char *name;
+  ke_reduction kind;
+  bool weights; /* may have them */
+} reductions[] = {
+    {"Sum", KE_REDUCE_SUM, false},        {"Min", KE_REDUCE_MIN, false},
+    {"Max", KE_REDUCE_MAX, false},        {"ArgMin", KE_REDUCE_ARGMIN, false},
+    {"ArgMax", KE_REDUCE_ARGMAX, false},  {"LogSumExp", KE_REDUCE_LOGSUMEXP, true},
+};
+
+enum { NREDUCTIONS = (int)(sizeof reductions / sizeof *reductions) };
+
+int ke_reduction_names(const char *const **names)
+{
+  static const char *const list[] = {"Sum", "Min", "Max", "ArgMin", "ArgMax", "LogSumExp"};
+
+  _Static_assert(sizeof list / sizeof *list == NREDUCTIONS, "one name a reduction");
+  *names = list;
+  return NREDUCTIONS;
+}
+
+static void advance(parser *p)
+{
+  p->tok = ke_lex(p->text, p->length, (size_t)(p->tok.pos + p->tok.length));
+}
+
+static bool at_char(const parser *p, char c)
+{
+  return p->tok.kind == KE_TOK_CHAR && p->tok.ch == c;
+}
+
+/* The word as it stands, for messages: quoted, short. */
+static const char *seen(const parser *p, char *buffer, size_t size)
+{
+  int n = p->tok.length < 40 ? p->tok.length : 40;
+
+  if (p->tok.kind == KE_TOK_END) return "the end of the formula";
+  snprintf(buffer, size, "'%.*s'", n, p->text + p->tok.pos);
+  return buffer;
+}
+
+static ke_status expect(parser *p, char c, const char *where)
+{
+  char buffer[64];
+
+  if (!at_char(p, c))
+    return ke_fail(p->err, KE_ERR_PARSE, p->tok.pos, "expected '%c' %s, found %s", c, where,
+                   seen(p, buffer, sizeof buffer));
+  advance(p);
+  return KE_OK;
+}
+
+static ke_status parse_value(parser *p, value *out);
+static ke_status parse_unary(parser *p, value *out);
+
+static value plain_value(const ke_node *n)
+{
+  return (value){.node = n, .side = n->idx};
+}
+
+/* Rows and kind of something made from operands. */
+static value join(const ke_node *n, const value *v, int count)
+{
+  value out = plain_value(n);
+
+  for (int k = 0; k < count; k++) {
+    out.side |= v[k].side;
+    out.reduced |= v[k].reduced;
+  }
+  return out;
+}
+
+/* ---- whole numbers ---- */
+static ke_status parse_integer(parser *p, const char *what, int *out)
+{
+  bool negative = at_char(p, '-');
+  char buffer[64];
+
+  if (negative) advance(p);
+  if (p->tok.kind != KE_TOK_NUMBER || p->tok.number != floor(p->tok.number) ||
+      p->tok.number > KE_MAX_DIM)
+    return ke_fail(p->err, KE_ERR_PARSE, p->tok.pos, "expected a whole number (%s), found %s", what,
+                   seen(p, buffer, sizeof buffer));
+  *out = (int)p->tok.number * (negative ? -1 : 1);
+  advance(p);
+  return KE_OK;
+}
+
+/* ---- operations ---- */
+static ke_status bad_dims(parser *p, int pos, int op, const value *v)
+{
+  if (ke_ops[op].arity == 2)
+    return ke_fail(p->err, KE_ERR_DIMENSION, pos,
+                   "%s needs operands of equal dimension, or 1, not %d and %d", ke_ops[op].name,
+                   v[0].node->dim, v[1].node->dim);
+  return ke_fail(p->err, KE_ERR_DIMENSION, pos,
+                 "%s needs operands of equal dimension, or 1, not %d, %d and %d", ke_ops[op].name,
+                 v[0].node->dim, v[1].node->dim, v[2].node->dim);
+}
+
+static ke_status check_broadcast(parser *p, int pos, int op, const value *v)
+{
+  int dim = 1;
+
+  for (int k = 0; k < ke_ops[op].arity; k++) {
+    if (v[k].node->dim == 1) continue;
+    if (dim > 1 && v[k].node->dim != dim) return bad_dims(p, pos, op, v);
+    dim = v[k].node->dim;
+  }
+  return KE_OK;
+}
+
+static ke_status check_range(parser *p, int pos, const char *what, int found, int low, int high)
+{
+  if (found >= low && found <= high) return KE_OK;
+  return ke_fail(p->err, KE_ERR_DIMENSION, pos, "%s is %d, allowed is %d to %d", what, found, low,
+                 high);
+}
+
+static ke_status check_vector(parser *p, int pos, int op, const value *v, const int *ints)
+{
+  int d = v[0].node->dim;
+
+  switch (op) {
+  case KE_OP_SumT:
+    if (d != 1)
+      return ke_fail(p->err, KE_ERR_DIMENSION, pos, "SumT needs an operand of dimension 1, not %d", d);
+    return check_range(p, pos, "the dimension in SumT", ints[0], 1, KE_MAX_DIM);
+  case KE_OP_Concat:
+    if (d > KE_MAX_DIM - v[1].node->dim)
+      return ke_fail(p->err, KE_ERR_DIMENSION, pos, "Concat makes a vector of more than %d components",
+                     KE_MAX_DIM);
+    return KE_OK;
+  case KE_OP_Elem: return check_range(p, pos, "the position in Elem", ints[0], 0, d - 1);
+  case KE_OP_ElemT:
+    if (d != 1)
+      return ke_fail(p->err, KE_ERR_DIMENSION, pos, "ElemT needs an operand of dimension 1, not %d", d);
+    KE_TRY(check_range(p, pos, "the length in ElemT", ints[0], 1, KE_MAX_DIM));
+    return check_range(p, pos, "the position in ElemT", ints[1], 0, ints[0] - 1);
+  case KE_OP_Extract:
+    KE_TRY(check_range(p, pos, "the length in Extract", ints[1], 1, d));
+    return check_range(p, pos, "the start in Extract", ints[0], 0, d - ints[1]);
+  case KE_OP_ExtractT:
+    KE_TRY(check_range(p, pos, "the length in ExtractT", ints[1], d, KE_MAX_DIM));
+    return check_range(p, pos, "the start in ExtractT", ints[0], 0, ints[1] - d);
+  default: return KE_OK;
+  }
+}
+
+static ke_status make(parser *p, int pos, int op, const value *v, const int *ints, value *out)
+{
+  const ke_node *child[KE_MAX_CHILD];
+
+  for (int k = 0; k < ke_ops[op].arity; k++) child[k] = v[k].node;
+  if (ke_ops[op].kind == KE_VECTOR)
+    KE_TRY(check_vector(p, pos, op, v, ints));
+  else
+    KE_TRY(check_broadcast(p, pos, op, v));
+  *out = join(ke_make(p->g, op, child, ints), v, ke_ops[op].arity);
+  return KE_OK;
+}
+
+static ke_status make_power(parser *p, int pos, const value *v, value *out)
+{
+  const ke_node *e = v[1].node, *n;
+
+  KE_TRY(check_broadcast(p, pos, KE_OP_Powf, v));
+  if (e->op == KE_N_CONST && e->value == floor(e->value) && fabs(e->value) < 1e9)
+    n = ke_power(p->g, v[0].node, (int)e->value);
+  else if (ke_is_const(e, 0.5))
+    n = ke_unary(p->g, KE_OP_Sqrt, v[0].node);
+  else
+    n = ke_binary(p->g, KE_OP_Powf, v[0].node, e);
+  *out = join(n, v, 2);
+  return KE_OK;
+}
+
+static ke_status make_scalprod(parser *p, int pos, const value *v, value *out)
+{
+  int a = v[0].node->dim, b = v[1].node->dim;
+
+  if (a != b && a != 1 && b != 1)
+    return ke_fail(p->err, KE_ERR_DIMENSION, pos,
+                   "Scalprod needs operands of equal dimension, or 1, not %d and %d", a, b);
+  *out = join(ke_scalprod(p->g, v[0].node, v[1].node), v, 2);
+  return KE_OK;
+}
+
+/* Arguments of a call, up to `n` formulas, commas between; the name and '(' are read. */
+static ke_status parse_operands(parser *p, const char *name, int n, value *v)
+{
+  char where[80];
+
+  for (int k = 0; k < n; k++) {
+    snprintf(where, sizeof where, "in %s(), which has %d operand%s", name, n, n == 1 ? "" : "s");
+    if (k) KE_TRY(expect(p, ',', where));
+    KE_TRY(parse_value(p, &v[k]));
+  }
+  return KE_OK;
+}
+
+static ke_status close_call(parser *p, const char *name)
+{
+  char where[80];
+
+  snprintf(where, sizeof where, "to close %.50s(", name);
+  return expect(p, ')', where);
+}
+
+static ke_status parse_operation(parser *p, int pos, int op, value *out)
+{
+  value v[KE_MAX_CHILD];
+  int ints[KE_MAX_INT] = {0};
+  const char *name = ke_ops[op].name;
+
+  KE_TRY(parse_operands(p, name, ke_ops[op].arity, v));
+  for (int k = 0; k < ke_ops[op].nint; k++) {
+    KE_TRY(expect(p, ',', "before a whole number"));
+    KE_TRY(parse_integer(p, name, &ints[k]));
+  }
+  KE_TRY(close_call(p, name));
+  return make(p, pos, op, v, ints, out);
+}
+
+/* ---- words with a syntax of their own ---- */
+static ke_status word_pow(parser *p, int pos, value *out)
+{
+  value v[2];
+  int n;
+
+  KE_TRY(parse_operands(p, "Pow", 1, v));
+  KE_TRY(expect(p, ',', "in Pow(f, n)"));
+  KE_TRY(parse_integer(p, "the exponent of Pow; Powf takes any", &n));
+  KE_TRY(close_call(p, "Pow"));
+  (void)pos;
+  *out = join(ke_power(p->g, v[0].node, n), v, 1);
+  return KE_OK;
+}
+
+static ke_status word_scalprod(parser *p, int pos, value *out)
+{
+  value v[2];
+
+  KE_TRY(parse_operands(p, "Scalprod", 2, v));
+  KE_TRY(close_call(p, "Scalprod"));
+  return make_scalprod(p, pos, v, out);
+}
+
+/* Sum_k s_k f_k^2, or f' S f with a full matrix: by the dimension of s. */
+static ke_status weighted_norm(parser *p, int pos, const value *s, const value *f, value *out)
+{
+  ke_graph *g = p->g;
+  const ke_node *w = s->node, *square;
+  int d = f->node->dim;
+
+  if (w->dim != 1 && w->dim != d)
+    return ke_fail(p->err, KE_ERR_DIMENSION, pos,
+                   "the weights must have dimension 1 or %d (that of the vector), not %d", d, w->dim);
+  square = ke_unary(g, KE_OP_Square, f->node);
+  *out = join(w->dim == 1 ? ke_binary(g, KE_OP_Mult, w, ke_unary(g, KE_OP_Sum, square))
+                          : ke_unary(g, KE_OP_Sum, ke_binary(g, KE_OP_Mult, w, square)),
+              (const value[]){*s, *f}, 2);
+  return KE_OK;
+}
+
+static ke_status word_weighted_norm(parser *p, int pos, value *out)
+{
+  value v[2];
+
+  KE_TRY(parse_operands(p, "WeightedSqNorm", 2, v));
+  KE_TRY(close_call(p, "WeightedSqNorm"));
+  return weighted_norm(p, pos, &v[0], &v[1], out);
+}
+
+static ke_status word_weighted_dist(parser *p, int pos, value *out)
+{
+  value v[3], d;
+
+  KE_TRY(parse_operands(p, "WeightedSqDist", 3, v));
+  KE_TRY(close_call(p, "WeightedSqDist"));
+  KE_TRY(make(p, pos, KE_OP_Subtract, &v[1], NULL, &d));
+  return weighted_norm(p, pos, &v[0], &d, out);
+}
+
+static ke_status word_constant(parser *p, int pos, value *out)
+{
+  bool rational = p->text[pos] == 'R', inverse = p->text[pos + 3] == 'I';
+  int n, m = 1;
+
+  KE_TRY(parse_integer(p, "a constant", &n));
+  if (rational) {
+    KE_TRY(expect(p, ',', "in RatCst(p, q)"));
+    KE_TRY(parse_integer(p, "a denominator", &m));
+  }
+  if (inverse) {
+    m = n;
+    n = 1;
+  }
+  if (m == 0) return ke_fail(p->err, KE_ERR_PARSE, pos, "a constant with denominator 0");
+  KE_TRY(close_call(p, "a constant"));
+  *out = plain_value(ke_const(p->g, (double)n / m));
+  return KE_OK;
+}
+
+static ke_status word_zero(parser *p, int pos, value *out)
+{
+  int d;
+
+  KE_TRY(parse_integer(p, "a dimension", &d));
+  KE_TRY(check_range(p, pos, "the dimension in Zero", d, 1, KE_MAX_DIM));
+  KE_TRY(close_call(p, "Zero"));
+  *out = plain_value(ke_widen(p->g, ke_const(p->g, 0), d));
+  return KE_OK;
+}
+
+/* ---- arguments ---- */
+static ke_status add_arg(parser *p, ke_parsed *out, const char *name, size_t length, int category,
+                         int dim)
+{
+  ke_arg *grown;
+  char *copy;
+
+  if (out->nargs == out->size) {
+    out->size = out->size ? 2 * out->size : 8;
+    grown = realloc(out->arg, (size_t)out->size * sizeof *grown);
+    if (!grown) return ke_fail_memory(p->err);
+    out->arg = grown;
+  }
+  copy = ke_arena_alloc(p->g->arena, length + 1);
+  if (!copy) return ke_fail_memory(p->err);
+  memcpy(copy, name, length);
+  out->arg[out->nargs++] = (ke_arg){.name = copy, .category = category, .dim = dim};
+  p->g->rows_of |= ke_category_side(category);
+  return KE_OK;
+}
+
+static const ke_node *argument_node(parser *p, int k)
+{
+  const ke_arg *a = &p->out->arg[k];
+
+  return ke_var(p->g, k, ke_category_side(a->category), a->dim);
+}
+
+/* Var(number, dimension, category) */
+static ke_status word_var(parser *p, int pos, value *out)
+{
+  int number, dim, category;
+  const ke_arg *a;
+
+  KE_TRY(parse_integer(p, "the number of an argument, from 0", &number));
+  KE_TRY(expect(p, ',', "in Var(number, dimension, category)"));
+  KE_TRY(parse_integer(p, "a dimension", &dim));
+  KE_TRY(expect(p, ',', "in Var(number, dimension, category)"));
+  KE_TRY(parse_integer(p, "a category: 0 i, 1 j, 2 parameter", &category));
+  KE_TRY(close_call(p, "Var"));
+  KE_TRY(check_range(p, pos, "the category in Var", category, 0, 2));
+  KE_TRY(check_range(p, pos, "the dimension in Var", dim, 1, KE_MAX_DIM));
+  KE_TRY(check_range(p, pos, "the argument number in Var", number, 0,
+                     p->out->nargs < MAX_ARGS ? p->out->nargs : MAX_ARGS - 1));
+  if (number == p->out->nargs) KE_TRY(add_arg(p, p->out, "", 0, category, dim));
+  a = &p->out->arg[number];
+  if (a->dim != dim || a->category != category)
+    return ke_fail(p->err, KE_ERR_DIMENSION, pos,
+                   "argument %d has dimension %d and category %d, not %d and %d", number, a->dim,
+                   a->category, dim, category);
+  *out = plain_value(argument_node(p, number));
+  return KE_OK;
+}
+
+static ke_status named_argument(parser *p, const ke_token *name, value *out)
+{
+  for (int k = 0; p->out && k < p->out->nargs; k++)
+    if (strlen(p->out->arg[k].name) == (size_t)name->length &&
+        !memcmp(p->out->arg[k].name, p->text + name->pos, (size_t)name->length)) {
+      *out = plain_value(argument_node(p, k));
+      return KE_OK;
+    }
+  return ke_fail(p->err, KE_ERR_PARSE, name->pos, "'%.*s' is not among the arguments",
+                 name->length < 80 ? name->length : 80, p->text + name->pos);
+}
+
+/* ---- reductions and gradients ---- */
+static int side_of_axis(int axis)
+{
+  return axis == 0 ? KE_I : KE_J;
+}
+
+static ke_status parse_reduction(parser *p, int pos, int which, value *out)
+{
+  char name[48], where[64];
+  value f, w = {0};
+  int axis, side;
+  bool weighted = false;
+  ke_reduction kind = reductions[which].kind;
+
+  snprintf(name, sizeof name, "%s_Reduction", reductions[which].name);
+  snprintf(where, sizeof where, "in %s(F, axis)", name);
+  KE_TRY(parse_value(p, &f));
+  KE_TRY(expect(p, ',', where));
+  if (reductions[which].weights && p->tok.kind != KE_TOK_NUMBER) {
+    KE_TRY(parse_value(p, &w));
+    KE_TRY(expect(p, ',', where));
+    weighted = true;
+  }
+  KE_TRY(parse_integer(p, "the axis: 0 reduces over i, 1 over j", &axis));
+  if (axis != 0 && axis != 1)
+    return ke_fail(p->err, KE_ERR_PARSE, pos, "the axis of %s is %d, allowed are 0 (over i) and 1 (over j)",
+                   name, axis);
+  KE_TRY(close_call(p, name));
+  if (kind == KE_REDUCE_LOGSUMEXP && f.node->dim != 1)
+    return ke_fail(p->err, KE_ERR_DIMENSION, pos, "%s needs a formula of dimension 1, not %d", name,
+                   f.node->dim);
+  side = side_of_axis(axis);
+  out->node = ke_reduce_over(p->g, kind, side, f.node, weighted ? w.node : NULL);
+  out->reduced = true;
+  /* one row an i (or j), but a reduction of reduced rows leaves what these have */
+  out->side = f.reduced || (weighted && w.reduced) ? (f.side | w.side) & ~side
+                                                   : (KE_I | KE_J) & ~side;
+  p->last_reduction = reductions[which].name;
+  p->last_node = out->node;
+  return KE_OK;
+}
+
+/* Grad(F, v, cotangent) */
+static ke_status word_grad(parser *p, int pos, value *out)
+{
+  value v[3];
+  const ke_node *n;
+  int both = KE_I | KE_J;
+
+  KE_TRY(parse_operands(p, "Grad", 3, v));
+  KE_TRY(close_call(p, "Grad"));
+  if (v[1].node->op != KE_N_VAR && !p->g->failed && !p->g->too_big)
+    return ke_fail(p->err, KE_ERR_PARSE, pos, "Grad needs a variable as second operand, not a formula");
+  if (v[2].node->dim != v[0].node->dim)
+    return ke_fail(p->err, KE_ERR_DIMENSION, pos,
+                   "the cotangent in Grad must have the formula's dimension %d, not %d",
+                   v[0].node->dim, v[2].node->dim);
+  if (v[0].reduced && v[0].side == both)
+    return ke_fail(p->err, KE_ERR_PARSE, pos,
+                   "Grad of a formula of i and j that holds a reduction: take it of the whole reduction");
+  if (v[0].reduced && (v[2].side & ~v[0].side))
+    return ke_fail(p->err, KE_ERR_DIMENSION, pos,
+                   "the cotangent in Grad must have the rows of the reduction (%s)",
+                   v[0].side == KE_I ? "those of i" : v[0].side == KE_J ? "those of j" : "one row");
+  n = ke_gradient(p->g, v[0].node, v[0].side, v[1].node, v[2].node, !v[0].reduced);
+  if (!n) n = ke_widen(p->g, ke_const(p->g, 0), v[1].node->dim);
+  if (v[0].reduced)
+    *out = (value){.node = n, .side = v[1].node->idx, .reduced = true};
+  else
+    *out = join(n, (const value[]){v[0], v[2]}, 2);
+  return KE_OK;
+}
+
+typedef ke_status (*word_parser)(parser *p, int pos, value *out);
+
+static const struct {
+  const char *name;
+  word_parser parse;
+  bool needs_args; /* not in templates */
+} words[] = {
+    {"Pow", word_pow, false},
+    {"Scalprod", word_scalprod, false},
+    {"WeightedSqNorm", word_weighted_norm, false},
+    {"WeightedSqDist", word_weighted_dist, false},
+    {"IntCst", word_constant, false},
+    {"RatCst", word_constant, false},
+    {"IntInv", word_constant, false},
+    {"Zero", word_zero, false},
+    {"Var", word_var, true},
+    {"Grad", word_grad, true},
+};
+
+static bool spelled(const parser *p, const ke_token *t, const char *name)
+{
+  return strlen(name) == (size_t)t->length && !memcmp(name, p->text + t->pos, (size_t)t->length);
+}
+
+static int find_reduction(const parser *p, const ke_token *t)
+{
+  static const char tail[] = "_Reduction";
+  size_t n = sizeof tail - 1, length = (size_t)t->length;
+
+  if (length <= n || memcmp(p->text + t->pos + length - n, tail, n)) return -1;
+  for (int k = 0; k < NREDUCTIONS; k++)
+    if (strlen(reductions[k].name) == length - n &&
+        !memcmp(reductions[k].name, p->text + t->pos, length - n))
+      return k;
+  return -1;
+}
+
+/* name(...): the name is read, '(' is next */
+static ke_status parse_call(parser *p, const ke_token *name, value *out)
+{
+  int op, which;
+
+  advance(p);
+  for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+    if (spelled(p, name, words[k].name) && (p->out || !words[k].needs_args))
+      return words[k].parse(p, name->pos, out);
+  which = find_reduction(p, name);
+  if (which >= 0) return parse_reduction(p, name->pos, which, out);
+  op = ke_op_find(p->text + name->pos, (size_t)name->length);
+  if (op >= 0) return parse_operation(p, name->pos, op, out);
+  if (spelled(p, name, "Vi") || spelled(p, name, "Vj") || spelled(p, name, "Pm"))
+    return ke_fail(p->err, KE_ERR_PARSE, name->pos,
+                   "%.2s(...) belongs into the argument list; the formula calls an argument by its "
+                   "name or by Var(number, dimension, category)",
+                   p->text + name->pos);
+  return ke_fail(p->err, KE_ERR_PARSE, name->pos, "there is no operation called '%.*s'",
+                 name->length < 80 ? name->length : 80, p->text + name->pos);
+}
+
+/* ---- levels of precedence ---- */
+static ke_status parse_primary(parser *p, value *out)
+{
+  ke_token t = p->tok;
+  char buffer[64];
+
+  if (t.kind == KE_TOK_NUMBER) {
+    advance(p);
+    *out = plain_value(ke_const(p->g, t.number));
+    return KE_OK;
+  }
+  if (t.kind == KE_TOK_NAME) {
+    advance(p);
+    return at_char(p, '(') ? parse_call(p, &t, out) : named_argument(p, &t, out);
+  }
+  if (t.kind == KE_TOK_OPERAND && t.number < p->noperand) {
+    advance(p);
+    *out = plain_value(p->operand[(int)t.number]);
+    return KE_OK;
+  }
+  if (at_char(p, '(')) {
+    advance(p);
+    KE_TRY(parse_value(p, out));
+    return expect(p, ')', "to close '('");
+  }
+  return ke_fail(p->err, KE_ERR_PARSE, t.pos, "expected a formula, found %s",
+                 seen(p, buffer, sizeof buffer));
+}
+
+static ke_status parse_power(parser *p, value *out)
+{
+  value v[2];
+  int pos;
+
+  KE_TRY(parse_primary(p, &v[0]));
+  if (p->tok.kind != KE_TOK_POWER) {
+    *out = v[0];
+    return KE_OK;
+  }
+  pos = p->tok.pos;
+  advance(p);
+  KE_TRY(parse_unary(p, &v[1])); /* right associative, and 2^-x */
+  return make_power(p, pos, v, out);
+}
+
+static ke_status parse_unary(parser *p, value *out)
+{
+  bool negative = at_char(p, '-');
+  ke_status st;
+
+  if (++p->nesting > MAX_NESTING)
+    return ke_fail(p->err, KE_ERR_PARSE, p->tok.pos, "the formula is nested more than %d levels deep",
+                   MAX_NESTING);
+  if (negative || at_char(p, '+')) {
+    advance(p);
+    st = parse_unary(p, out);
+    if (st == KE_OK && negative) out->node = ke_unary(p->g, KE_OP_Minus, out->node);
+  } else {
+    st = parse_power(p, out);
+  }
+  p->nesting--;
+  return st;
+}
+
+/* Binary operators, loosest level first; all associate to the left. */
+static int operator_of(const parser *p, int level)
+{
+  switch (p->tok.kind) {
+  case KE_TOK_EQ: return level == 0 ? KE_OP_Equal : -1;
+  case KE_TOK_NE: return level == 0 ? KE_OP_NotEqual : -1;
+  case KE_TOK_LE:
+  case KE_TOK_GE: return level == 0 ? KE_OP_LessOrEqual : -1;
+  case KE_TOK_CHAR: break;
+  default: return -1;
+  }
+  switch (p->tok.ch) {
+  case '<':
+  case '>': return level == 0 ? KE_OP_LessThan : -1;
+  case '|': return level == 1 ? KE_OP_COUNT : -1;
+  case '+': return level == 2 ? KE_OP_Add : -1;
+  case '-': return level == 2 ? KE_OP_Subtract : -1;
+  case '*': return level == 3 ? KE_OP_Mult : -1;
+  case '/': return level == 3 ? KE_OP_Divide : -1;
+  default: return -1;
+  }
+}
+
+enum { NLEVELS = 4 };
+
+static ke_status parse_level(parser *p, int level, value *out)
+{
+  value v[2], t;
+  int op, pos;
+  bool swapped;
+
+  KE_TRY(level + 1 < NLEVELS ? parse_level(p, level + 1, &v[0]) : parse_unary(p, &v[0]));
+  for (op = operator_of(p, level); op >= 0; op = operator_of(p, level)) {
+    pos = p->tok.pos;
+    swapped = p->tok.kind == KE_TOK_GE || at_char(p, '>');
+    advance(p);
+    KE_TRY(level + 1 < NLEVELS ? parse_level(p, level + 1, &v[1]) : parse_unary(p, &v[1]));
+    if (swapped) {
+      t = v[0];
+      v[0] = v[1];
+      v[1] = t;
+    }
+    if (op == KE_OP_COUNT)
+      KE_TRY(make_scalprod(p, pos, v, &t));
+    else
+      KE_TRY(make(p, pos, op, v, NULL, &t));
+    v[0] = t;
+  }
+  *out = v[0];
+  return KE_OK;
+}
+
+static ke_status parse_value(parser *p, value *out)
+{
+  ke_status st;
+
+  if (++p->nesting > MAX_NESTING)
+    return ke_fail(p->err, KE_ERR_PARSE, p->tok.pos, "the formula is nested more than %d levels deep",
+                   MAX_NESTING);
+  st = parse_level(p, 0, out);
+  p->nesting--;
+  return st;
+}
+
+/* ---- entries ---- */
+static ke_status whole_formula(parser *p, value *v)
+{
+  char buffer[64];
+
+  KE_TRY(parse_value(p, v));
+  if (p->tok.kind != KE_TOK_END)
+    return ke_fail(p->err, KE_ERR_PARSE, p->tok.pos, "expected an operator or the end, found %s",
+                   seen(p, buffer, sizeof buffer));
+  return KE_OK;
+}
+
+static ke_status finish_root(parser *p, const value *v)
+{
+  const ke_node *n = v->node;
+  bool outermost = n == p->last_node;
+
+  if (!v->reduced)
+    return ke_fail(p->err, KE_ERR_PARSE, 0,
+                   "the formula has no reduction: write Sum_Reduction(F, 1), or another one");
+  if (v->side == (KE_I | KE_J))
+    return ke_fail(p->err, KE_ERR_PARSE, 0,
+                   "the formula still depends on i and j: a reduction must stand around it");
+  p->out->root = n;
+  p->out->side = v->side;
+  p->out->reduction = outermost ? p->last_reduction : "";
+  p->out->values = n->op == KE_N_REDUCE && (n->ints[0] == KE_REDUCE_ARGMIN ||
+                                            n->ints[0] == KE_REDUCE_ARGMAX)
+                       ? 0
+                       : n->dim;
+  return KE_OK;
+}
+
+ke_status ke_parse_formula(ke_graph *g, const char *text, size_t length, ke_parsed *out, ke_error *err)
+{
+  parser p = {.g = g, .text = text, .length = length, .out = out, .err = err};
+  value v;
+  ke_status st;
+
+  if (length > MAX_TEXT)
+    return ke_fail(err, KE_ERR_PARSE, 0, "the formula has %zu characters, allowed are %d", length,
+                   MAX_TEXT);
+  p.tok = ke_lex(text, length, 0);
+  st = whole_formula(&p, &v);
+  KE_TRY(ke_graph_check(g, err)); /* the true cause, should both have failed */
+  if (st != KE_OK) return st;
+  return finish_root(&p, &v);
+}
+
+const ke_node *ke_template(ke_graph *g, const char *text, const ke_node *const *operand, int n)
+{
+  ke_error err = {0};
+  parser p = {.g = g, .text = text, .length = strlen(text), .operand = operand, .noperand = n, .err = &err};
+  value v;
+
+  p.tok = ke_lex(text, p.length, 0);
+  if (whole_formula(&p, &v) != KE_OK) { /* a faulty row of op_list.h: a test walks them all */
+    g->failed = true;
+    return &g->dummy;
+  }
+  return v.node;
+}
+
+/* "x=Vi(3)", "x=Vi(0,3)", "Vi(3)" */
+static ke_status parse_argument(parser *p, int number, ke_parsed *out)
+{
+  static const char *const kinds[] = {"Vi", "Vj", "Pm", "Vx", "Vy"};
+  ke_token name = {.length = 0};
+  int category = -1, a, b = 0;
+  const char *shape = "in an argument like x=Vi(3)";
+
+  if (p->tok.kind == KE_TOK_NAME) {
+    name = p->tok;
+    advance(p);
+    if (at_char(p, '=')) {
+      advance(p);
+    } else {
+      p->tok = name;
+      name.length = 0;
+    }
+  }
+  for (int k = 0; k < 5 && p->tok.kind == KE_TOK_NAME; k++)
+    if (spelled(p, &p->tok, kinds[k])) category = k % 3;
+  if (category < 0)
+    return ke_fail(p->err, KE_ERR_PARSE, p->tok.pos, "expected Vi, Vj or Pm");
+  advance(p);
+  KE_TRY(expect(p, '(', shape));
+  KE_TRY(parse_integer(p, "a dimension", &a));
+  if (at_char(p, ',')) {
+    advance(p);
+    KE_TRY(parse_integer(p, "a dimension", &b));
+    if (a != number)
+      return ke_fail(p->err, KE_ERR_PARSE, 0, "position %d is given to argument number %d (from 0)", a,
+                     number);
+    a = b;
+  }
+  KE_TRY(expect(p, ')', shape));
+  KE_TRY(check_range(p, 0, "the dimension", a, 1, KE_MAX_DIM));
+  if (p->tok.kind != KE_TOK_END) return expect(p, ')', "and nothing behind it");
+  for (int k = 0; k < out->nargs; k++)
+    if (name.length && spelled(p, &name, out->arg[k].name))
+      return ke_fail(p->err, KE_ERR_PARSE, 0, "the name '%s' is given twice", out->arg[k].name);
+  return add_arg(p, out, p->text + name.pos, (size_t)name.length, category, a);
+}
+
+ke_status ke_parse_arguments(ke_graph *g, const char *const *args, int nargs, ke_parsed *out,
+                             ke_error *err)
+{
+  char message[sizeof err->message];
+
+  if (nargs > MAX_ARGS)
+    return ke_fail(err, KE_ERR_INPUT, -1, "%d arguments, allowed are %d", nargs, MAX_ARGS);
+  for (int k = 0; k < nargs; k++) {
+    parser p = {.g = g, .text = args[k], .length = strlen(args[k]), .err = err};
+    p.tok = ke_lex(p.text, p.length, 0);
+    if (parse_argument(&p, k, out) != KE_OK) {
+      snprintf(message, sizeof message, "%s", err->message);
+      return ke_fail(err, KE_ERR_INPUT, -1, "argument %d, \"%.60s\": %s", k + 1, args[k], message);
+    }
+  }
+  return KE_OK;
+}
+
+void ke_parsed_clear(ke_parsed *p)
+{
+  free(p->arg);
+  p->arg = NULL;
+}

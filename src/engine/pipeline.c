@@ -1,0 +1,272 @@
+/* The story on one screen: parse and check, plan, prepare a kernel for each pass, run.
+ *
+ * A ke_formula keeps what it has made: the plan, the interpreter's kernels, the functions of compiled
+ * ones, for each precision. Making them again would give the same. */
+#include "engine.h"
+
+#include "build_plan.h"
+#include "print.h"
+#include "run_cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SINGLE, DOUBLE, NPRECISIONS };
+
+typedef struct {
+  ke_kernel *interpreted, *compiled; /* one a pass; NULL: not made yet */
+  ke_kernel_fn *fn;                  /* of the compiled ones */
+} kernels;
+
+struct ke_formula {
+  ke_graph graph;
+  ke_parsed parsed;
+  ke_plan *plan;
+  ke_formula_info info;
+  ke_arg_info *args;
+  ke_strbuf text;
+  kernels kernels[NPRECISIONS];
+};
+
+void ke_formula_free(ke_formula *f)
+{
+  if (!f) return;
+  ke_graph_clear(&f->graph);
+  ke_parsed_clear(&f->parsed);
+  ke_strbuf_free(&f->text);
+  free(f->args);
+  free(f);
+}
+
+static ke_status describe(ke_formula *f, ke_error *err)
+{
+  const ke_parsed *p = &f->parsed;
+
+  ke_print_node(&f->text, p->root, p);
+  f->args = calloc((size_t)p->nargs + 1, sizeof *f->args);
+  if (f->text.failed || !f->args) return ke_fail_memory(err);
+  for (int k = 0; k < p->nargs; k++)
+    f->args[k] =
+        (ke_arg_info){.name = p->arg[k].name, .category = p->arg[k].category, .dim = p->arg[k].dim};
+  f->info = (ke_formula_info){.nargs = p->nargs,
+                              .args = f->args,
+                              .out_category = ke_side_category(p->side),
+                              .out_dim = p->root->dim,
+                              .out_values = p->values,
+                              .reduction = p->reduction,
+                              .order = 1,
+                              .text = f->text.text};
+  return KE_OK;
+}
+
+ke_status ke_formula_new(const char *formula, size_t length, const char *const *args, int nargs,
+                         ke_formula **out, ke_error *err)
+{
+  ke_formula *f = calloc(1, sizeof *f);
+  ke_status st;
+
+  if (!f) return ke_fail_memory(err);
+  st = ke_graph_init(&f->graph, err);
+  if (st == KE_OK) st = ke_parse_arguments(&f->graph, args, nargs, &f->parsed, err);
+  if (st == KE_OK) st = ke_parse_formula(&f->graph, formula, length, &f->parsed, err);
+  if (st == KE_OK) st = describe(f, err);
+  if (st == KE_OK) st = ke_plan_formula(&f->graph, &f->parsed, &f->plan, err);
+  if (st != KE_OK) {
+    ke_formula_free(f);
+    return st;
+  }
+  *out = f;
+  return KE_OK;
+}
+
+const ke_formula_info *ke_formula_describe(const ke_formula *f)
+{
+  return &f->info;
+}
+
+/* ---- sizes ---- */
+static ke_status common_rows(const ke_formula *f, const ke_call *call, int category, int64_t *rows,
+                             ke_error *err)
+{
+  const ke_arg_info *a;
+  int first = -1;
+
+  *rows = 1;
+  for (int k = 0; k < f->info.nargs; k++) {
+    a = &f->info.args[k];
+    if (a->category != category) continue;
+    if (first >= 0 && call->rows[k] != *rows)
+      return ke_fail(err, KE_ERR_INPUT, -1, "arguments %d and %d have %lld and %lld rows: %s-variables need one number of rows",
+                     first + 1, k + 1, (long long)*rows, (long long)call->rows[k],
+                     category == 0 ? "i" : "j");
+    if (first < 0) first = k;
+    *rows = call->rows[k];
+  }
+  return KE_OK;
+}
+
+/* ---- which backend ---- */
+/* Worth a compile of 0.1 to 0.2 s? By formula and sizes only: the same call twice takes the same way. */
+static bool worth_compiling(const ke_plan *plan, int64_t size_i, int64_t size_j)
+{
+  double saved = 0, pairs, rows, items;
+
+  for (int k = 0; k < plan->npass; k++) {
+    const ke_pass *p = &plan->pass[k];
+    if (p->kind != KE_PASS_PAIRS) continue;
+    rows = p->kept == KE_I ? (double)size_i : p->kept == KE_J ? (double)size_j : 1;
+    items = p->red == KE_I ? (double)size_i : (double)size_j;
+    pairs = rows * items;
+    saved += pairs * p->cost / 16 * (p->fused ? 0.15 : 0.6);
+  }
+  return saved > 2e8; /* ns */
+}
+
+/* ---- kernels ---- */
+static ke_status interpreted_kernels(ke_formula *f, int real_bytes, ke_kernel **out, ke_error *err)
+{
+  kernels *ks = &f->kernels[real_bytes == 8 ? DOUBLE : SINGLE];
+  ke_kernel *made;
+
+  if (!ks->interpreted) {
+    made = ke_arena_alloc(f->graph.arena, ((size_t)f->plan->npass + 1) * sizeof *made);
+    if (!made) return ke_fail_memory(err);
+    for (int k = 0; k < f->plan->npass; k++)
+      if (f->plan->pass[k].kind == KE_PASS_PAIRS)
+        KE_TRY(ke_interp_prepare(f->graph.arena, &f->plan->pass[k], real_bytes, ke_cpu_isa(), &made[k],
+                                 err));
+    ks->interpreted = made;
+  }
+  *out = ks->interpreted;
+  return KE_OK;
+}
+
+static void run_compiled(const ke_kernel *kernel, const ke_task *task)
+{
+  (*(ke_kernel_fn *)kernel->impl)(task);
+}
+
+static ke_status compiled_kernels(ke_formula *f, const ke_call *call, ke_kernel **out, ke_report *report,
+                                  ke_error *err)
+{
+  kernels *ks = &f->kernels[call->real_bytes == 8 ? DOUBLE : SINGLE];
+  size_t n = (size_t)f->plan->npass + 1;
+  ke_kernel *made;
+  ke_kernel_fn *fn;
+  char *source;
+  ke_status st;
+
+  if (!ks->compiled) {
+    made = ke_arena_alloc(f->graph.arena, n * sizeof *made);
+    fn = ke_arena_alloc(f->graph.arena, n * sizeof *fn);
+    if (!made || !fn) return ke_fail_memory(err);
+    for (int k = 0; k < f->plan->npass; k++) {
+      if (f->plan->pass[k].kind != KE_PASS_PAIRS) continue;
+      KE_TRY(ke_emit_c(&f->plan->pass[k], call->real_bytes, ke_cpu_isa(), &made[k].shape, &source, err));
+      st = ke_cc_fetch(source, &call->compile, &fn[k], report->note, sizeof report->note, err);
+      free(source);
+      if (st != KE_OK) return st;
+      made[k].run = run_compiled;
+      made[k].impl = &fn[k];
+    }
+    ks->compiled = made;
+  }
+  *out = ks->compiled;
+  return KE_OK;
+}
+
+static ke_status choose_kernels(ke_formula *f, const ke_call *call, int64_t size_i, int64_t size_j,
+                                ke_kernel **out, ke_report *report, ke_error *err)
+{
+  bool compile = call->backend == KE_BACKEND_COMPILED ||
+                 (call->backend == KE_BACKEND_AUTO && worth_compiling(f->plan, size_i, size_j));
+  ke_status st;
+
+  if (compile) {
+    st = compiled_kernels(f, call, out, report, err);
+    report->compiled = st == KE_OK;
+    if (st == KE_OK || call->backend == KE_BACKEND_COMPILED ||
+        (st != KE_ERR_COMPILE && st != KE_ERR_IO))
+      return st;
+    snprintf(report->note, sizeof report->note, "%.400s; the built-in interpreter is used instead",
+             err->message);
+    ke_error_clear(err);
+  }
+  return interpreted_kernels(f, call->real_bytes, out, err);
+}
+
+ke_status ke_formula_run(ke_formula *f, const ke_call *call, double *out, ke_report *report,
+                         ke_error *err)
+{
+  ke_run run = {.data = call->data,
+                .isa = ke_cpu_isa(),
+                .threads = call->threads,
+                .poll = call->poll,
+                .poll_data = call->poll_data};
+  ke_kernel *kernel;
+
+  *report = (ke_report){.compiled = false};
+  KE_TRY(common_rows(f, call, 0, &run.size_i, err));
+  KE_TRY(common_rows(f, call, 1, &run.size_j, err));
+  KE_TRY(choose_kernels(f, call, run.size_i, run.size_j, &kernel, report, err));
+  run.kernels = kernel;
+  return ke_run_plan(f->plan, &run, out, err);
+}
+
+ke_status ke_formula_source(ke_formula *f, int real_bytes, char **source, ke_error *err)
+{
+  ke_strbuf all = {0};
+  ke_shape shape;
+  char *one;
+  ke_status st;
+
+  ke_strbuf_add(&all, "");
+  for (int k = 0; k < f->plan->npass; k++) {
+    if (f->plan->pass[k].kind != KE_PASS_PAIRS) continue;
+    st = ke_emit_c(&f->plan->pass[k], real_bytes, ke_cpu_isa(), &shape, &one, err);
+    if (st != KE_OK) {
+      ke_strbuf_free(&all);
+      return st;
+    }
+    ke_strbuf_addf(&all, "/* pass %d */\n%s", k + 1, one);
+    free(one);
+  }
+  if (all.failed) {
+    ke_strbuf_free(&all);
+    return ke_fail_memory(err);
+  }
+  *source = all.text;
+  return KE_OK;
+}
+
+/* ---- tables ---- */
+int ke_op_table(const ke_op_info **table)
+{
+  static ke_op_info info[KE_OP_COUNT];
+  static const char *const kinds[] = {"scalar", "fused", "vector", "sugar"};
+  ke_op_info *t;
+  int n = 0;
+
+  for (int op = 0; op < KE_OP_COUNT; op++) {
+    if (ke_ops[op].kind == KE_FUSED) continue;
+    t = &info[n++];
+    *t = (ke_op_info){.name = ke_ops[op].name,
+                      .kind = kinds[ke_ops[op].kind],
+                      .arity = ke_ops[op].arity,
+                      .nint = ke_ops[op].nint,
+                      .smooth = true};
+    for (int k = 0; k < 3; k++) {
+      t->low[k] = ke_ops[op].domain[k][0];
+      t->high[k] = ke_ops[op].domain[k][1];
+      if (ke_ops[op].kind == KE_SCALAR && k < t->arity && !*ke_ops[op].deriv[k]) t->smooth = false;
+    }
+  }
+  *table = info;
+  return n;
+}
+
+int ke_reduction_table(const char *const **names)
+{
+  return ke_reduction_names(names);
+}

@@ -1,0 +1,438 @@
+/* Nodes -> instructions: how a value's components are computed, one program at a time.
+ *
+ * A component is asked for at an affine place of the loop counters (base + step . k). Structural
+ * operations (Elem, Extract, Concat, ...) only move the place, so they cost nothing. What does not
+ * depend on a loop's counter is written before the loop. Where the way to compute a component changes
+ * along a vector (Concat, ExtractT), the loop over it is cut into segments. */
+#include "build_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  int32_t base, step[KE_MAX_LOOPS];
+} comp;
+
+typedef struct {
+  const ke_node *node;
+  comp at;
+  ke_place place;
+} made; /* a component written already */
+
+/* Instructions of one loop body (or of the head), and what they have made. */
+typedef struct {
+  ke_instr *code;
+  int n, size;
+  made *memo;
+  int nmemo, memo_size;
+} scope;
+
+typedef struct {
+  const int32_t *v;
+  int n;
+} cuts; /* places inside a vector where segments meet, increasing */
+
+struct ke_writer {
+  ke_writer_input in;
+  scope scopes[KE_MAX_LOOPS + 1]; /* head, then the loops around the present place */
+  scope bodies;                   /* finished segment bodies */
+  ke_segment *seg;
+  int nseg, seg_size;
+  int32_t ntemp;
+  cuts *cut; /* by node id; v NULL: not asked yet */
+  bool failed;
+};
+
+/* ---- growing lists ---- */
+static void *grown(ke_writer *w, void *list, int n, int *size, size_t each)
+{
+  void *p = list;
+
+  if (n == *size) {
+    *size = *size ? 2 * *size : 16;
+    p = realloc(list, (size_t)*size * each);
+    if (!p) {
+      w->failed = true;
+      *size = n;
+      return list;
+    }
+  }
+  return p;
+}
+
+static void append(ke_writer *w, scope *s, const ke_instr *i)
+{
+  s->code = grown(w, s->code, s->n, &s->size, sizeof *s->code);
+  if (!w->failed) s->code[s->n++] = *i;
+}
+
+static void append_all(ke_writer *w, scope *to, const scope *from)
+{
+  for (int k = 0; k < from->n; k++) append(w, to, &from->code[k]);
+}
+
+static void clear_scope(scope *s)
+{
+  free(s->code);
+  free(s->memo);
+  *s = (scope){0};
+}
+
+/* ---- places ---- */
+static ke_place const_place(double value)
+{
+  return (ke_place){.kind = KE_AT_CONST, .value = value};
+}
+
+static ke_place temp_place(int32_t t)
+{
+  return (ke_place){.kind = KE_AT_TEMP, .base = t};
+}
+
+static ke_place array_place(ke_place_kind kind, int32_t slot, int32_t offset, const comp *at)
+{
+  ke_place p = {.kind = (uint8_t)kind, .slot = slot, .base = offset + at->base};
+
+  memcpy(p.step, at->step, sizeof p.step);
+  return p;
+}
+
+static const comp origin = {0};
+
+/* Number of loops that a component's place depends on: the scope it belongs to. */
+static int depth_of(const comp *c)
+{
+  int d = KE_MAX_LOOPS;
+
+  while (d > 0 && c->step[d - 1] == 0) d--;
+  return d;
+}
+
+static comp moved(comp c, int32_t by)
+{
+  c.base += by;
+  return c;
+}
+
+static ke_place remember(ke_writer *w, const ke_node *n, const comp *at, ke_place p)
+{
+  scope *s = &w->scopes[depth_of(at)];
+
+  s->memo = grown(w, s->memo, s->nmemo, &s->memo_size, sizeof *s->memo);
+  if (!w->failed) s->memo[s->nmemo++] = (made){n, *at, p};
+  return p;
+}
+
+static const ke_place *recall(const ke_writer *w, const ke_node *n, const comp *at)
+{
+  const scope *s = &w->scopes[depth_of(at)];
+
+  for (int k = s->nmemo - 1; k >= 0; k--)
+    if (s->memo[k].node == n && !memcmp(&s->memo[k].at, at, sizeof *at)) return &s->memo[k].place;
+  return NULL;
+}
+
+/* Write an operation where its result is needed first; returns the temp. */
+static ke_place write_op(ke_writer *w, int depth, int op, const ke_place *src, int nsrc)
+{
+  ke_instr i = {.op = (uint16_t)op, .dst = w->ntemp++};
+
+  for (int k = 0; k < nsrc; k++) i.src[k] = src[k];
+  append(w, &w->scopes[depth], &i);
+  return temp_place(i.dst);
+}
+
+/* ---- segments of a vector ---- */
+static int by_value(const void *a, const void *b)
+{
+  int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+  return x < y ? -1 : x > y;
+}
+
+typedef struct {
+  int32_t *v;
+  int n, size;
+} cut_list;
+
+static void add_cut(ke_writer *w, cut_list *l, int32_t at, int dim)
+{
+  if (at <= 0 || at >= dim) return;
+  l->v = grown(w, l->v, l->n, &l->size, sizeof *l->v);
+  if (!w->failed) l->v[l->n++] = at;
+}
+
+static cuts cuts_of(ke_writer *w, const ke_node *n);
+
+static void add_cuts(ke_writer *w, cut_list *l, const ke_node *child, int32_t shift, int dim)
+{
+  cuts c = cuts_of(w, child);
+
+  for (int k = 0; k < c.n; k++) add_cut(w, l, c.v[k] + shift, dim);
+}
+
+static bool is_ready(const ke_table *t, const ke_node *n)
+{
+  return t && n->id < INT32_MAX && t->at[n->id] >= 0;
+}
+
+static bool is_array(const ke_writer *w, const ke_node *n)
+{
+  return is_ready(w->in.once, n) || is_ready(w->in.kept, n) || is_ready(w->in.red, n);
+}
+
+static cuts cuts_of(ke_writer *w, const ke_node *n)
+{
+  static const int32_t none[1] = {0};
+  cut_list l = {0};
+  cuts *c = &w->cut[n->id];
+  int32_t *kept;
+  int m = 0;
+
+  if (c->v) return *c;
+  c->v = none;
+  if (n->dim == 1 || is_array(w, n)) return *c;
+  switch (n->op) {
+  case KE_OP_Concat:
+    add_cut(w, &l, n->child[0]->dim, n->dim);
+    add_cuts(w, &l, n->child[0], 0, n->dim);
+    add_cuts(w, &l, n->child[1], n->child[0]->dim, n->dim);
+    break;
+  case KE_OP_ElemT:
+    add_cut(w, &l, n->ints[1], n->dim);
+    add_cut(w, &l, n->ints[1] + 1, n->dim);
+    break;
+  case KE_OP_Extract: add_cuts(w, &l, n->child[0], -n->ints[0], n->dim); break;
+  case KE_OP_ExtractT:
+    add_cut(w, &l, n->ints[0], n->dim);
+    add_cut(w, &l, n->ints[0] + n->child[0]->dim, n->dim);
+    add_cuts(w, &l, n->child[0], n->ints[0], n->dim);
+    break;
+  default:
+    if (ke_is_scalar_op(n))
+      for (int k = 0; k < n->nchild; k++)
+        if (n->child[k]->dim == n->dim) add_cuts(w, &l, n->child[k], 0, n->dim);
+  }
+  if (l.n) {
+    qsort(l.v, (size_t)l.n, sizeof *l.v, by_value);
+    for (int k = 0; k < l.n; k++)
+      if (!k || l.v[k] != l.v[k - 1]) l.v[m++] = l.v[k];
+    kept = ke_arena_copy(w->in.g->arena, l.v, (size_t)m * sizeof *l.v);
+    if (kept) {
+      c->v = kept;
+      c->n = m;
+    } else {
+      w->failed = true;
+    }
+  }
+  free(l.v);
+  return *c;
+}
+
+/* ---- components ---- */
+static ke_place component(ke_writer *w, const ke_node *n, comp at);
+
+/* Components [from, to) of `n` as a place in the loop of depth `depth`: one needs no loop. */
+static comp segment_comp(int32_t from, int32_t to, int depth)
+{
+  comp c = {.base = from};
+
+  if (to - from > 1) c.step[depth] = 1;
+  return c;
+}
+
+/* Sum of the components: folds in the head, one a segment. */
+static ke_place write_sum(ke_writer *w, const ke_node *n)
+{
+  const ke_node *f = n->child[0];
+  cuts c = cuts_of(w, f);
+  int32_t from = 0, to, dst = -1;
+  ke_place r;
+
+  for (int k = 0; k <= c.n && !w->failed; k++, from = to) {
+    scope saved = w->scopes[1], body;
+    to = k < c.n ? c.v[k] : f->dim;
+    w->scopes[1] = (scope){0};
+    r = component(w, f, segment_comp(from, to, 0));
+    body = w->scopes[1];
+    w->scopes[1] = saved;
+    if (r.kind != KE_AT_CONST || r.value != 0) {
+      ke_instr i = {.op = KE_I_FOLD, .keep = dst >= 0, .n = to - from, .len = body.n, .src = {r}};
+      if (dst < 0) dst = w->ntemp++;
+      i.dst = dst;
+      append(w, &w->scopes[0], &i);
+      append_all(w, &w->scopes[0], &body);
+    }
+    clear_scope(&body);
+  }
+  return dst < 0 ? const_place(0) : temp_place(dst);
+}
+
+/* A value that a row program finds in a slot, at the lane's row or at the row numbered by `index`. */
+static ke_place load(ke_writer *w, int32_t slot, int32_t offset, comp at, const ke_place *index)
+{
+  ke_place src[2] = {array_place(KE_AT_SLOT, slot, offset, &at)};
+
+  if (!index) return write_op(w, depth_of(&at), KE_I_LOAD, src, 1);
+  src[1] = *index;
+  return write_op(w, depth_of(&at), KE_I_GATHER, src, 2);
+}
+
+/* Finished states as values: see ke_reduce_kind for what lies in the slot. */
+static ke_place leaf(ke_writer *w, const ke_node *n, comp at, const ke_place *index)
+{
+  int32_t slot = w->in.slot_of[n->id];
+  ke_place p[2];
+
+  if (n->op != KE_N_REDUCE) return load(w, slot, 0, at, index);
+  switch ((ke_reduction)n->ints[0]) {
+  case KE_REDUCE_ARGMIN:
+  case KE_REDUCE_ARGMAX: return load(w, slot, n->dim, at, index);
+  case KE_REDUCE_LOGSUMEXP:
+    p[0] = load(w, slot, 0, origin, index);
+    p[1] = load(w, slot, 1, at, index);
+    p[1] = write_op(w, depth_of(&at), KE_OP_Log, &p[1], 1);
+    return write_op(w, depth_of(&at), KE_OP_Add, p, 2);
+  default: return load(w, slot, 0, at, index);
+  }
+}
+
+static ke_place vector_component(ke_writer *w, const ke_node *n, comp at)
+{
+  const ke_node *a = n->child[0];
+  int32_t start;
+
+  switch (n->op) {
+  case KE_OP_Sum: return write_sum(w, n);
+  case KE_OP_SumT: return component(w, a, origin);
+  case KE_OP_Elem: return component(w, a, (comp){.base = n->ints[0]});
+  case KE_OP_Extract: return component(w, a, moved(at, n->ints[0]));
+  case KE_OP_Concat:
+    return at.base < a->dim ? component(w, a, at) : component(w, n->child[1], moved(at, -a->dim));
+  case KE_OP_ElemT: return at.base == n->ints[1] ? component(w, a, origin) : const_place(0);
+  default: /* ExtractT */
+    start = n->ints[0];
+    return at.base >= start && at.base < start + a->dim ? component(w, a, moved(at, -start))
+                                                        : const_place(0);
+  }
+}
+
+static ke_place write_component(ke_writer *w, const ke_node *n, comp at)
+{
+  ke_place src[KE_MAX_CHILD], index;
+
+  if (ke_is_scalar_op(n)) {
+    for (int k = 0; k < n->nchild; k++) src[k] = component(w, n->child[k], at);
+    return write_op(w, depth_of(&at), n->op, src, n->nchild);
+  }
+  if (n->op < KE_OP_COUNT) return vector_component(w, n, at);
+  if (n->op == KE_N_GATHER) {
+    index = component(w, n->child[1], origin);
+    return leaf(w, n->child[0], at, &index);
+  }
+  return leaf(w, n, at, NULL);
+}
+
+static ke_place component(ke_writer *w, const ke_node *n, comp at)
+{
+  const ke_place *known;
+
+  if (n->dim == 1) at = origin;
+  if (n->op == KE_N_CONST) return const_place(n->value);
+  if (w->failed) return const_place(0);
+  if (is_ready(w->in.once, n)) return array_place(KE_AT_ONCE, 0, w->in.once->at[n->id], &at);
+  if (is_ready(w->in.kept, n)) return array_place(KE_AT_KEPT, 0, w->in.kept->at[n->id], &at);
+  if (is_ready(w->in.red, n)) return array_place(KE_AT_RED, 0, w->in.red->at[n->id], &at);
+  known = recall(w, n, &at);
+  if (known) return *known;
+  return remember(w, n, &at, write_component(w, n, at));
+}
+
+/* ---- the writer ---- */
+ke_writer *ke_writer_new(const ke_writer_input *in)
+{
+  ke_writer *w = calloc(1, sizeof *w);
+
+  if (!w) return NULL;
+  w->in = *in;
+  w->cut = calloc((size_t)in->nnodes + 1, sizeof *w->cut);
+  if (!w->cut) {
+    free(w);
+    return NULL;
+  }
+  return w;
+}
+
+static void add_segment(ke_writer *w, int32_t out, int32_t n, scope *body, ke_place result)
+{
+  ke_segment s = {.out = out, .n = n, .first = w->bodies.n, .len = body->n, .result = result};
+
+  w->seg = grown(w, w->seg, w->nseg, &w->seg_size, sizeof *w->seg);
+  if (!w->failed) w->seg[w->nseg++] = s;
+  append_all(w, &w->bodies, body);
+}
+
+/* The last product of a pair program's scalar summand: written beside the reduction when one factor is
+ * an item's own, so that backends see "value times weight" there. */
+static bool is_weighting(const ke_writer *w, const ke_node *n)
+{
+  return w->in.red && n->dim == 1 && n->op == KE_OP_Mult && !is_array(w, n) &&
+         is_ready(w->in.red, n->child[0]) != is_ready(w->in.red, n->child[1]);
+}
+
+void ke_writer_segments(ke_writer *w, const ke_node *n, int32_t out)
+{
+  cuts c = cuts_of(w, n);
+  int32_t from = 0, to;
+  ke_place r, src[2];
+
+  if (is_weighting(w, n) && !recall(w, n, &origin)) {
+    for (int k = 0; k < 2; k++) src[k] = component(w, n->child[k], origin);
+    r = write_op(w, 1, KE_OP_Mult, src, 2);
+    add_segment(w, out, 1, &w->scopes[1], r);
+    clear_scope(&w->scopes[1]);
+    return;
+  }
+  for (int k = 0; k <= c.n && !w->failed; k++, from = to) {
+    to = k < c.n ? c.v[k] : n->dim;
+    r = component(w, n, segment_comp(from, to, 0));
+    add_segment(w, out + from, to - from, &w->scopes[1], r);
+    clear_scope(&w->scopes[1]);
+  }
+}
+
+void ke_writer_constant(ke_writer *w, double value, int32_t out)
+{
+  scope empty = {0};
+
+  add_segment(w, out, 1, &empty, const_place(value));
+}
+
+ke_place ke_writer_scalar(ke_writer *w, const ke_node *n)
+{
+  return component(w, n, origin);
+}
+
+int ke_writer_nseg(const ke_writer *w)
+{
+  return w->nseg;
+}
+
+void ke_writer_finish(ke_writer *w, int32_t width, ke_program *out)
+{
+  ke_arena *arena = w->in.g->arena;
+  scope *head = &w->scopes[0];
+
+  *out = (ke_program){.nhead = head->n, .ntemp = w->ntemp, .nseg = w->nseg, .width = width};
+  append_all(w, head, &w->bodies);
+  for (int k = 0; k < w->nseg; k++) w->seg[k].first += out->nhead;
+  out->ncode = head->n;
+  out->code = ke_arena_copy(arena, head->code, (size_t)head->n * sizeof *head->code);
+  out->seg = ke_arena_copy(arena, w->seg, (size_t)w->nseg * sizeof *w->seg);
+  if (!out->code || !out->seg || w->failed) w->in.g->failed = true;
+  for (int k = 0; k <= KE_MAX_LOOPS; k++) clear_scope(&w->scopes[k]);
+  clear_scope(&w->bodies);
+  free(w->seg);
+  free(w->cut);
+  free(w);
+}
