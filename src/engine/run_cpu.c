@@ -698,6 +698,8 @@ static ke_status make_columns(driver *d, ke_error *err)
     d->results[s] = calloc(bytes + 1, 1); /* zeroed: scatter passes add */
     if (!d->results[s]) return ke_fail_memory(err);
     d->columns[s] = (ke_column){d->results[s], rows};
+    if (slot->arg == KE_SLOT_SIZE_I) d->results[s][0] = (double)d->run->size_i;
+    if (slot->arg == KE_SLOT_SIZE_J) d->results[s][0] = (double)d->run->size_j;
   }
   return KE_OK;
 }
