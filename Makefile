@@ -1,0 +1,116 @@
+# For developers; users install the package with R. GNU make.
+#
+#   make demo      the main job on real data: figures, and a picture in demo-out/
+#   make test      engine tests under ASan and UBSan, then testthat
+#   make check     test, then R CMD check --as-cran
+#   make bench     timings (bench/)
+#   make fuzz T=60 parser, planner and emitter fed with garbage for T seconds
+#   make document  man/ and NAMESPACE from the comments in R/
+#   make clean
+#
+# All of them install what is missing (Debian packages) and build in build/.
+.DEFAULT_GOAL := test
+.PHONY: setup demo install test engine objects testthat check build bench fuzz document configure clean
+
+B := build
+LIB := $(B)/library
+JOBS := 2
+RSCRIPT := R_LIBS="$(abspath $(LIB))$${R_LIBS:+:$$R_LIBS}" Rscript
+VERSION := $(shell sed -n 's/^Version: *//p' DESCRIPTION)
+TARBALL := $(B)/keops_$(VERSION).tar.gz
+
+# ---- set-up: R and what the tests, the demo and the checks load ----
+DEBIAN := gcc make r-base-core r-base-dev r-cran-testthat r-cran-ggplot2 r-cran-knitr r-cran-rmarkdown
+setup:
+	@missing=; \
+	for p in $(DEBIAN); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ] && command -v apt-get >/dev/null; then \
+	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	  echo "installing:$$missing"; \
+	  $$sudo apt-get update && \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing; \
+	fi
+	@command -v Rscript >/dev/null || { echo "R is needed: install r-base-dev" >&2; exit 1; }
+
+# ---- the package in a library of its own ----
+SOURCES := DESCRIPTION NAMESPACE configure cleanup $(wildcard R/* src/* src/engine/* inst/include/* inst/examples/*)
+install: setup $(B)/installed
+$(B)/installed: $(filter-out %.o %.so src/Makevars,$(SOURCES))
+	@mkdir -p $(LIB) $(B)/source
+	@rm -rf $(B)/source && mkdir -p $(B)/source
+	@cp -r DESCRIPTION NAMESPACE LICENSE R man inst configure cleanup $(B)/source
+	@mkdir -p $(B)/source/src/engine
+	@cp src/*.[ch] src/Makevars.in $(B)/source/src && cp src/engine/*.[ch] $(B)/source/src/engine
+	MAKEFLAGS=-j$(JOBS) R CMD INSTALL --no-docs --no-test-load -l $(LIB) $(B)/source
+	@touch $@
+
+# ---- tests ----
+test: setup
+	@status=0; \
+	$(MAKE) --no-print-directory -k -j$(JOBS) engine || status=1; \
+	$(MAKE) --no-print-directory testthat || status=1; \
+	exit $$status
+
+# The engine once, each test with all of it, under the sanitizers. OpenMP is on, so threads are tested.
+CHECK_CC := gcc
+CHECK_FLAGS := -std=gnu11 -O1 -g -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover=undefined -fopenmp
+ENGINE_OBJECTS := $(patsubst src/engine/%.c,$(B)/engine/%.o,$(wildcard src/engine/*.c))
+ENGINE_TESTS := $(patsubst tests/engine/%.c,%,$(wildcard tests/engine/test_*.c))
+ENGINE_HEADERS := $(wildcard src/engine/*.h inst/include/*.h tests/engine/*.h)
+
+engine: setup objects $(addprefix run-,$(ENGINE_TESTS))
+
+# src/Makevars.in lists objects by hand: none may be missing
+objects:
+	@for f in src/engine/*.c; do o=engine/$$(basename $$f .c).o; \
+	  grep -qF "$$o" src/Makevars.in || { echo "src/Makevars.in lacks $$o" >&2; exit 1; }; done
+
+$(B)/engine/%.o: src/engine/%.c $(ENGINE_HEADERS)
+	@mkdir -p $(@D)
+	$(CHECK_CC) $(CHECK_FLAGS) -Isrc/engine -Iinst/include -c -o $@ $<
+
+$(B)/engine/test_%: tests/engine/test_%.c $(ENGINE_OBJECTS) $(ENGINE_HEADERS)
+	$(CHECK_CC) $(CHECK_FLAGS) -Isrc/engine -Iinst/include -Itests/engine -o $@ $< $(ENGINE_OBJECTS) -ldl -lpthread -lm
+
+.PHONY: $(addprefix run-,$(ENGINE_TESTS))
+$(addprefix run-,$(ENGINE_TESTS)): run-%: $(B)/engine/%
+	@$(B)/engine/$* >$(B)/engine/$*.log 2>&1; status=$$?; \
+	  echo "---- $*"; cat $(B)/engine/$*.log; exit $$status
+
+testthat: install
+	$(RSCRIPT) .ci/testthat.R
+
+# ---- checks and benches ----
+build: setup
+	@mkdir -p $(B)
+	cd $(B) && R CMD build ..
+
+MANUAL := $(if $(shell command -v pdflatex),,--no-manual)
+check: test build
+	cd $(B) && _R_CHECK_FORCE_SUGGESTS_=false R CMD check --as-cran $(MANUAL) $(notdir $(TARBALL))
+
+demo: install
+	@mkdir -p demo-out
+	$(RSCRIPT) inst/examples/diamonds.R demo-out
+
+bench: install
+	$(RSCRIPT) bench/run.R
+
+T := 60
+fuzz: setup
+	@$(MAKE) --no-print-directory $(B)/engine/fuzz_parse
+	$(B)/engine/fuzz_parse $(T)
+
+$(B)/engine/fuzz_%: tests/engine/fuzz_%.c $(ENGINE_OBJECTS) $(ENGINE_HEADERS)
+	$(CHECK_CC) $(CHECK_FLAGS) -Isrc/engine -Iinst/include -Itests/engine -o $@ $< $(ENGINE_OBJECTS) -ldl -lpthread -lm
+
+# ---- generated files that are committed ----
+document: install
+	$(RSCRIPT) -e 'roxygen2::roxygenise(load_code = "installed")'
+
+configure: configure.ac
+	autoconf
+
+clean:
+	./cleanup
+	rm -rf $(B) demo-out

@@ -1,0 +1,128 @@
+# The only file with .Call(): what goes to the C engine, and what becomes of what it answers.
+
+#' @useDynLib keops, .registration = TRUE
+NULL
+
+# ---- answers ----
+
+# The engine's value, or its failure as a condition. `text` is the formula a place in it refers to.
+engine_result <- function(value, call = NULL, text = NULL) {
+  if (!inherits(value, "keops_engine_error")) return(value)
+  if (value$status == "interrupt") signal_interrupt(call)
+  stop(engine_condition(value, call, text))
+}
+
+engine_condition <- function(record, call, text) {
+  message <- record$message
+  if (!is.na(record$pos) && !is.null(text)) {
+    message <- paste0(message, "\n", caret(text, record$pos))
+  }
+  switch(record$status,
+    parse = ,
+    dimension = keops_condition(record$status, message, call, text = text, pos = record$pos + 1L),
+    compile = compile_condition(record, call),
+    device = keops_condition("device", message, call, device = NULL, needed = NULL, free = NULL),
+    input = keops_condition("input", message, call, arg = NULL, found = NULL, expected = NULL),
+    keops_condition(record$status, message, call)
+  )
+}
+
+compile_condition <- function(record, call) {
+  message <- record$message
+  if (!is.null(record$log)) message <- paste0(message, "\n", record$log)
+  keops_condition("compile", message, call, log = record$log)
+}
+
+# The line of the text that holds byte `pos` (from 0), with a mark under the place. Long lines are cut.
+caret <- function(text, pos, width = 72L) {
+  bytes <- charToRaw(enc2utf8(text))
+  before <- rawToChar(bytes[seq_len(min(pos, length(bytes)))])
+  after <- rawToChar(bytes[seq_along(bytes) > pos])
+  Encoding(before) <- Encoding(after) <- "UTF-8"
+  before <- sub("^.*[\n\r]", "", before)
+  after <- sub("[\n\r].*$", "", after)
+  before <- gsub("\t", " ", before)
+  if (nchar(before) > width %/% 2L) {
+    n <- nchar(before)
+    before <- paste0("...", substr(before, n - width %/% 2L + 4L, n))
+  }
+  room <- width - nchar(before)
+  if (nchar(after) > room) after <- paste0(substr(after, 1L, room - 3L), "...")
+  paste0("  ", before, after, "\n  ", strrep(" ", nchar(before, "width")), "^")
+}
+
+# ---- formulas ----
+
+# list(handle, info) of a formula, from the session's table or made now. Operators hold text only, so this
+# is how each call finds its formula; the table is a list of limited length, the oldest entry goes first.
+engine_formula <- function(text, args, call = NULL) {
+  key <- paste(c(text, args), collapse = "\r")
+  at <- match(key, session$keys)
+  if (!is.na(at)) return(session$handles[[at]])
+  handle <- engine_result(.Call(ffi_formula_new, text, args), call, text)
+  entry <- list(handle = handle, info = .Call(ffi_formula_info, handle))
+  if (length(session$keys) >= max_handles) {
+    session$keys <- session$keys[-1L]
+    session$handles <- session$handles[-1L]
+  }
+  session$keys <- c(session$keys, key)
+  session$handles <- c(session$handles, list(entry))
+  entry
+}
+
+max_handles <- 200L
+
+engine_backends <- c(auto = 0L, interpreted = 1L, compiled = 2L)
+
+# list(values, indices, compiled, note)
+engine_run <- function(handle, data, rows, precision, backend, threads, call = NULL) {
+  engine_result(
+    .Call(ffi_formula_run, handle, data, rows, if (precision == "single") 4L else 8L,
+          engine_backends[[backend]], threads, compile_settings(call)),
+    call
+  )
+}
+
+# C source of the kernels of an operator, as one string.
+engine_source <- function(handle, precision, call = NULL) {
+  engine_result(.Call(ffi_formula_source, handle, if (precision == "single") 4L else 8L), call)
+}
+
+# What the engine's compile step is told: compiler, include_dir, cache_dir, fallback_dir, version.
+compile_settings <- function(call = NULL) {
+  if (is.null(session$include_dir)) {
+    session$include_dir <- system.file("include", package = "keops")
+    session$version <- getNamespaceInfo("keops", "spec")[["version"]]
+  }
+  compiler <- setting("compiler", call = call)
+  c(if (is.null(compiler)) NA_character_ else compiler, session$include_dir, cache_place(call),
+    session_cache(), session$version)
+}
+
+# ---- tables ----
+
+engine_operations <- function() .Call(ffi_op_table)
+engine_reductions <- function() .Call(ffi_reduction_table)
+
+# ---- machine ----
+
+# isa, openmp, cores, compiler, cuda_hint; asked once a session.
+engine_cpu <- function() {
+  if (is.null(session$cpu)) session$cpu <- .Call(ffi_cpu)
+  session$cpu
+}
+
+engine_forked <- function() .Call(ffi_forked)
+
+# Path of the compiler, or the condition that says what was searched.
+engine_compiler <- function() {
+  tryCatch(engine_result(.Call(ffi_compiler, compile_settings())), keops_error = identity)
+}
+
+# ---- cache ----
+
+engine_cache_counts <- function() .Call(ffi_cache_counts)
+engine_cache_stat <- function(dir) .Call(ffi_cache_stat, dir)
+engine_cache_clear <- function(dir, seconds, call = NULL) {
+  engine_result(.Call(ffi_cache_clear, dir, as.double(seconds)), call)
+}

@@ -1,0 +1,175 @@
+# Operators: R functions made from the text of a formula.
+
+#' Make an operator from a formula
+#'
+#' Turns a formula of the KeOps language and the declaration of its variables into an R function of
+#' matrices. The formula is parsed and checked here; the work for all pairs is done when the function is
+#' called, without storing anything of the size of all pairs.
+#'
+#' @param formula One string: a reduction of an expression, e.g.
+#'   `"Sum_Reduction(Exp(-g * SqDist(x, y)) * b, 1)"`. The last number says which index is reduced: `1` sums
+#'   over j, one row of the result for each i; `0` sums over i, one row for each j. Reductions: `Sum`, `Min`,
+#'   `Max`, `ArgMin`, `ArgMax`, `LogSumExp`, each with `_Reduction`. Numbers inside the text count from 0, as
+#'   KeOps does.
+#' @param args Character vector with a declaration of each variable, in the order in which data will be
+#'   given: `"x=Vi(3)"` is a variable with a value of dimension 3 for each i, `"y=Vj(3)"` one for each j,
+#'   `"g=Pm(1)"` a parameter, the same for all pairs. Declarations without a name (`"Vi(3)"`) are reached in
+#'   the formula as `Var(position, dimension, category)`, all counted from 0.
+#' @param precision,device,... Settings of this operator: `precision` (`"double"`, `"single"`), `device`
+#'   (`"auto"`, `"cpu"`), `backend` (`"auto"`, `"interpreted"`, `"compiled"`), `threads`. `NULL`: as
+#'   [keops_options()] says when the operator is called.
+#'
+#' @return A function of class `keops_kernel`, `op(args, inner_dim = c("col", "row"), ...)`:
+#'   \describe{
+#'     \item{`args`}{One list with the data of all variables, in the order declared, or by name in any order.
+#'       An i-variable of dimension d is a matrix M x d, a j-variable N x d: rows are points. A vector is one
+#'       column. A parameter is a vector of length d, or a matrix with one row or one column. Integers,
+#'       logicals and data frames of numbers are taken as numbers. All i-variables have the same number of
+#'       rows, and so have all j-variables. `NA`, `NaN` and `Inf` pass through: sums follow the rules of
+#'       floating point, minima and maxima skip `NaN`.}
+#'     \item{`inner_dim`}{`"row"`: i- and j-variables are given as d x M and d x N, points in columns. The
+#'       result is not transposed.}
+#'     \item{`...`}{Settings of this call: `precision`, `device`, `backend`, `threads`.}
+#'   }
+#'   It returns a matrix with one row for each i (or j) and one column for each component of the formula;
+#'   row names are those of the first variable of that index that has some. `ArgMin` and `ArgMax` give
+#'   integers counted from 1, `NA` where no item is left. Results are double in both precisions.
+#'
+#'   An operator holds text and settings only, so it can be saved and loaded. `formula(op)` is its text.
+#'
+#' @section Errors:
+#' `keops_error_parse` and `keops_error_dimension` when the formula is made, with the place marked;
+#' `keops_error_input` for declarations, data and settings, naming the argument, what was found and what is
+#' allowed; `keops_error_compile` if `backend = "compiled"` and no compiler works; `keops_error_device` for a
+#' GPU, which this version does not use. All are of class `keops_error`.
+#'
+#' @references
+#' Charlier, B., Feydy, J., Glaunès, J. A., Collin, F.-D., Durif, G. (2021). Kernel operations on the GPU,
+#' with autodiff, without memory overflows. *Journal of Machine Learning Research*, 22(74), 1-6.
+#' <https://www.jmlr.org/papers/v22/20-275.html>
+#'
+#' @seealso [keops_grad()] for derivatives, [keops_options()] for settings.
+#'
+#' @examples
+#' # a Gaussian kernel sum: a_i = sum_j exp(-g |x_i - y_j|^2) b_j
+#' op <- keops_kernel(
+#'   "Sum_Reduction(Exp(-g * SqDist(x, y)) * b, 1)",
+#'   c("x=Vi(3)", "y=Vj(3)", "b=Vj(1)", "g=Pm(1)")
+#' )
+#' op
+#' x <- matrix(rnorm(300), 100, 3)
+#' y <- matrix(rnorm(600), 200, 3)
+#' b <- rnorm(200)
+#' a <- op(list(x, y, b, 0.5))
+#' dim(a)
+#'
+#' # by name, in any order
+#' all.equal(a, op(list(g = 0.5, b = b, x = x, y = y)))
+#'
+#' # the nearest y of each x
+#' nearest <- keops_kernel("ArgMin_Reduction(SqDist(x, y), 1)", c("x=Vi(3)", "y=Vj(3)"))
+#' head(nearest(list(x, y)))
+#' @export
+keops_kernel <- function(formula, args, precision = NULL, device = NULL, ...) {
+  call <- sys.call()
+  if (missing(formula)) formula <- NULL
+  if (missing(args)) args <- NULL
+  if (!is.character(formula) || length(formula) != 1L || is.na(formula) || !nzchar(formula)) {
+    stop_input("`formula`", describe(formula), "one string, such as \"Sum_Reduction(SqDist(x, y), 1)\"", call)
+  }
+  if (!is.character(args) || anyNA(args)) {
+    stop_input("`args`", describe(args), "a character vector, such as c(\"x=Vi(3)\", \"y=Vj(3)\")", call)
+  }
+  given <- c(list(precision = precision, device = device), list(...))
+  given <- check_settings(given, call_settings, call)
+  new_operator(enc2utf8(as.vector(formula)), enc2utf8(as.vector(args)), given, call)
+}
+
+# The operator's environment is what saveRDS() stores: three plain values.
+new_operator <- function(text, declared, settings, call) {
+  engine_formula(text, declared, call)
+  rm(call)
+  op <- function(args, inner_dim = c("col", "row"), ...) {
+    call <- sys.call()
+    if (missing(args)) stop_input("`args`", "nothing", "a list with the data of all variables", call)
+    inner_dim <- if (missing(inner_dim)) "col" else check_inner_dim(inner_dim, call)
+    given <- if (...length() > 0L) check_settings(list(...), call_settings, call)
+    run_operator(text, declared, replace_settings(settings, given), args, inner_dim, call)
+  }
+  class(op) <- "keops_kernel"
+  on.exit(rm(op))
+  op
+}
+
+check_inner_dim <- function(value, call) {
+  if (identical(value, c("col", "row"))) return("col")
+  check_choice(c("col", "row"))(value, "`inner_dim`", call)
+}
+
+replace_settings <- function(settings, given) {
+  settings[names(given)] <- given
+  settings
+}
+
+run_operator <- function(text, declared, settings, args, inner_dim, call) {
+  entry <- engine_formula(text, declared, call)
+  info <- entry$info
+  input <- take_args(args, info, inner_dim, call)
+  setting("device", settings$device, call) # this version: any that passes is the CPU
+  precision <- setting("precision", settings$precision, call)
+  threads <- thread_count(settings$threads, call)
+  backend <- setting("backend", settings$backend, call)
+  verbose <- setting("verbose", call = call)
+  start <- if (verbose) proc.time()[["elapsed"]]
+  out <- engine_run(entry$handle, input$data, input$rows, precision, backend, threads, call)
+  if (verbose) say_run(out, info, input$rows, precision, threads, proc.time()[["elapsed"]] - start)
+  if (!is.null(out$note)) message_once(paste0("keops: ", out$note))
+  shape_result(out, input$row_names)
+}
+
+# One matrix, or list(values, indices) for reductions that give pairs.
+shape_result <- function(out, row_names) {
+  if (!is.null(row_names)) {
+    if (!is.null(out$values)) rownames(out$values) <- row_names
+    if (!is.null(out$indices)) rownames(out$indices) <- row_names
+  }
+  if (is.null(out$indices)) return(out$values)
+  if (is.null(out$values)) return(out$indices)
+  out[c("values", "indices")]
+}
+
+say_run <- function(out, info, rows, precision, threads, seconds) {
+  count <- function(category) max(rows[info$category == category], 1)
+  message(sprintf("keops: %s x %s pairs, %s, %s precision, %d thread%s: %.3f s",
+                  format_count(count(0L)), format_count(count(1L)),
+                  if (out$compiled) "compiled" else "interpreted", precision, threads,
+                  if (threads == 1L) "" else "s", seconds))
+}
+
+# What an operator is made of: text, declared, settings.
+operator_parts <- function(op) mget(c("text", "declared", "settings"), envir = environment(op))
+
+#' @rdname keops_kernel
+#' @param x An operator.
+#' @importFrom stats formula
+#' @export
+formula.keops_kernel <- function(x, ...) operator_parts(x)$text
+
+#' @export
+print.keops_kernel <- function(x, ...) {
+  parts <- operator_parts(x)
+  info <- engine_formula(parts$text, parts$declared)$info
+  cat("<keops_kernel> ", cut_text(parts$text, 400L), "\n", sep = "")
+  name <- vapply(seq_along(info$name), variable_text, "", info = info)
+  shape <- paste(c("M x ", "N x ", "1 x ")[info$category + 1L], info$dim, sep = "")
+  cat(paste0("  ", format(name), "  ", format(category_words[info$category + 1L]), "  ", shape, "\n"), sep = "")
+  cat("  result: ", c("M x ", "N x ", "1 x ")[info$out_category + 1L], info$out_dim, "\n", sep = "")
+  if (length(parts$settings) > 0L) {
+    cat("  settings:", paste(names(parts$settings), "=", unlist(parts$settings), collapse = ", "), "\n")
+  }
+  invisible(x)
+}
+
+cut_text <- function(text, width) {
+  if (nchar(text) > width) paste0(substr(text, 1L, width - 3L), "...") else text
+}

@@ -1,0 +1,488 @@
+/* The R border: reads R's arguments, calls the engine, gives R a value back.
+ *
+ * With init.c the only file that includes R. R may jump out of any allocation, so whatever the engine
+ * hands over gets its owner (an external pointer with a finalizer) before it exists, and a failure of
+ * the engine goes back as a value, a record of class "keops_engine_error", that R/engine.R turns into a
+ * condition. Rf_error is for arguments of the wrong type only: they are R/'s own mistakes. */
+#include "ffi.h"
+
+#include "engine.h"
+
+#include "cache.h"
+#include "cores.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#ifdef _OPENMP
+enum { HAVE_OPENMP = 1 };
+#else
+enum { HAVE_OPENMP = 0 };
+#endif
+
+/* ---- small helpers ---- */
+
+static SEXP text_value(const char *text)
+{
+  return Rf_ScalarString(Rf_mkCharCE(text ? text : "", CE_UTF8));
+}
+
+/* A list with names; the caller protects it before it fills the places. */
+static SEXP named_list(int n, const char *const *names)
+{
+  SEXP list = PROTECT(Rf_allocVector(VECSXP, n));
+  SEXP labels = PROTECT(Rf_allocVector(STRSXP, n));
+
+  for (int k = 0; k < n; k++) SET_STRING_ELT(labels, k, Rf_mkChar(names[k]));
+  Rf_setAttrib(list, R_NamesSymbol, labels);
+  UNPROTECT(2);
+  return list;
+}
+
+static const char *arg_string(SEXP x, const char *what)
+{
+  if (TYPEOF(x) != STRSXP || XLENGTH(x) != 1 || STRING_ELT(x, 0) == NA_STRING)
+    Rf_error("%s: one string is needed", what);
+  return Rf_translateCharUTF8(STRING_ELT(x, 0));
+}
+
+static int arg_int(SEXP x, const char *what)
+{
+  if (TYPEOF(x) != INTSXP || XLENGTH(x) != 1 || INTEGER(x)[0] == NA_INTEGER)
+    Rf_error("%s: one integer is needed", what);
+  return INTEGER(x)[0];
+}
+
+/* An owner of malloc'd memory; set its address once there is some. */
+static void free_memory(SEXP owner)
+{
+  free(R_ExternalPtrAddr(owner));
+  R_ClearExternalPtr(owner);
+}
+
+static SEXP new_owner(void (*finalizer)(SEXP))
+{
+  SEXP owner = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, R_NilValue));
+
+  R_RegisterCFinalizerEx(owner, finalizer, FALSE);
+  UNPROTECT(1);
+  return owner;
+}
+
+/* ---- failures as values ---- */
+
+static const char *status_name(ke_status status)
+{
+  switch (status) {
+  case KE_OK: return "ok";
+  case KE_ERR_INPUT: return "input";
+  case KE_ERR_PARSE: return "parse";
+  case KE_ERR_DIMENSION: return "dimension";
+  case KE_ERR_COMPILE: return "compile";
+  case KE_ERR_DEVICE: return "device";
+  case KE_ERR_MEMORY: return "memory";
+  case KE_ERR_IO: return "io";
+  case KE_ERR_INTERRUPT: return "interrupt";
+  case KE_ERR_INTERNAL: return "internal";
+  }
+  return "internal";
+}
+
+/* The record; `owner` (of free_memory) takes err->log while it is copied. */
+static SEXP error_record(ke_error *err, SEXP owner)
+{
+  static const char *const names[] = {"status", "message", "pos", "log"};
+  SEXP out;
+
+  R_SetExternalPtrAddr(owner, err->log);
+  err->log = NULL;
+  out = PROTECT(named_list(4, names));
+  SET_VECTOR_ELT(out, 0, text_value(status_name(err->status)));
+  SET_VECTOR_ELT(out, 1, text_value(err->message));
+  SET_VECTOR_ELT(out, 2, Rf_ScalarInteger(err->pos < 0 ? NA_INTEGER : err->pos));
+  if (R_ExternalPtrAddr(owner)) SET_VECTOR_ELT(out, 3, text_value(R_ExternalPtrAddr(owner)));
+  Rf_setAttrib(out, R_ClassSymbol, Rf_mkString("keops_engine_error"));
+  free_memory(owner);
+  UNPROTECT(1);
+  return out;
+}
+
+/* ---- formulas ---- */
+
+static void free_formula(SEXP handle)
+{
+  ke_formula_free(R_ExternalPtrAddr(handle));
+  R_ClearExternalPtr(handle);
+}
+
+static ke_formula *arg_formula(SEXP handle)
+{
+  ke_formula *f = TYPEOF(handle) == EXTPTRSXP ? R_ExternalPtrAddr(handle) : NULL;
+
+  if (!f) Rf_error("not the handle of a formula");
+  return f;
+}
+
+SEXP ffi_formula_new(SEXP formula, SEXP args)
+{
+  const char *text = arg_string(formula, "formula");
+  const char **arg;
+  ke_formula *f = NULL;
+  ke_error err = {.pos = -1};
+  SEXP handle, owner, out;
+  int nargs;
+
+  if (TYPEOF(args) != STRSXP || XLENGTH(args) > INT_MAX) Rf_error("args: strings are needed");
+  nargs = (int)XLENGTH(args);
+  arg = (const char **)R_alloc((size_t)nargs + 1, sizeof *arg);
+  for (int k = 0; k < nargs; k++) arg[k] = Rf_translateCharUTF8(STRING_ELT(args, k));
+  out = handle = PROTECT(new_owner(free_formula));
+  owner = PROTECT(new_owner(free_memory));
+  if (ke_formula_new(text, strlen(text), arg, nargs, &f, &err) == KE_OK)
+    R_SetExternalPtrAddr(handle, f);
+  else
+    out = error_record(&err, owner);
+  UNPROTECT(2);
+  return out;
+}
+
+SEXP ffi_formula_info(SEXP handle)
+{
+  static const char *const names[] = {"name",      "category",  "dim",   "out_category", "out_dim",
+                                      "out_values", "reduction", "order", "text"};
+  const ke_formula_info *info = ke_formula_describe(arg_formula(handle));
+  SEXP out = PROTECT(named_list(9, names));
+  SEXP name, category, dim;
+
+  SET_VECTOR_ELT(out, 0, name = Rf_allocVector(STRSXP, info->nargs));
+  SET_VECTOR_ELT(out, 1, category = Rf_allocVector(INTSXP, info->nargs));
+  SET_VECTOR_ELT(out, 2, dim = Rf_allocVector(INTSXP, info->nargs));
+  for (int k = 0; k < info->nargs; k++) {
+    SET_STRING_ELT(name, k, Rf_mkCharCE(info->args[k].name, CE_UTF8));
+    INTEGER(category)[k] = info->args[k].category;
+    INTEGER(dim)[k] = info->args[k].dim;
+  }
+  SET_VECTOR_ELT(out, 3, Rf_ScalarInteger(info->out_category));
+  SET_VECTOR_ELT(out, 4, Rf_ScalarInteger(info->out_dim));
+  SET_VECTOR_ELT(out, 5, Rf_ScalarInteger(info->out_values));
+  SET_VECTOR_ELT(out, 6, text_value(info->reduction));
+  SET_VECTOR_ELT(out, 7, Rf_ScalarInteger(info->order));
+  SET_VECTOR_ELT(out, 8, text_value(info->text));
+  UNPROTECT(1);
+  return out;
+}
+
+SEXP ffi_formula_source(SEXP handle, SEXP real_bytes)
+{
+  ke_formula *f = arg_formula(handle);
+  int bytes = arg_int(real_bytes, "real_bytes");
+  SEXP owner = PROTECT(new_owner(free_memory)), out;
+  char *source = NULL;
+  ke_error err = {.pos = -1};
+
+  if (ke_formula_source(f, bytes, &source, &err) == KE_OK) {
+    R_SetExternalPtrAddr(owner, source);
+    out = PROTECT(text_value(source));
+    free_memory(owner);
+    UNPROTECT(1);
+  } else {
+    out = error_record(&err, owner);
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+/* ---- a run ---- */
+
+/* compiler, include_dir, cache_dir, fallback_dir, version; NA: none */
+static ke_compile_settings arg_compile(SEXP x)
+{
+  ke_compile_settings s = {0};
+  const char *part[5] = {0};
+
+  if (TYPEOF(x) != STRSXP || XLENGTH(x) != 5) Rf_error("compile: five strings are needed");
+  for (int k = 0; k < 5; k++)
+    if (STRING_ELT(x, k) != NA_STRING) part[k] = Rf_translateChar(STRING_ELT(x, k)); /* paths */
+  s.compiler = part[0];
+  s.include_dir = part[1];
+  s.cache_dir = part[2];
+  s.fallback_dir = part[3];
+  s.version = part[4];
+  return s;
+}
+
+static void check_interrupt(void *unused)
+{
+  (void)unused;
+  R_CheckUserInterrupt();
+}
+
+/* R_ToplevelExec keeps R's jump from crossing the engine; R/engine.R signals the interrupt again. */
+static bool poll_interrupt(void *unused)
+{
+  return !R_ToplevelExec(check_interrupt, unused);
+}
+
+/* Rows of each argument, and pointers to its data, checked against what the formula declares. All
+ * pointers are taken here, on R's own thread: for ALTREP vectors that may allocate. */
+static void take_data(const ke_formula_info *info, SEXP data, SEXP rows, const double **pointer,
+                      int64_t *nrow)
+{
+  if (TYPEOF(data) != VECSXP || XLENGTH(data) != info->nargs || TYPEOF(rows) != REALSXP ||
+      XLENGTH(rows) != info->nargs)
+    Rf_error("data, rows: one entry for each argument is needed");
+  for (int k = 0; k < info->nargs; k++) {
+    SEXP x = VECTOR_ELT(data, k);
+    double n = REAL(rows)[k];
+
+    if (TYPEOF(x) != REALSXP || !(n >= 0) || (double)XLENGTH(x) != n * info->args[k].dim)
+      Rf_error("argument %d: its data are not what `rows` and the formula say", k + 1);
+    nrow[k] = (int64_t)n;
+    pointer[k] = REAL(x);
+  }
+}
+
+static int64_t result_rows(const ke_formula_info *info, const int64_t *nrow)
+{
+  for (int k = 0; k < info->nargs; k++)
+    if (info->out_category != 2 && info->args[k].category == info->out_category) return nrow[k];
+  return 1;
+}
+
+static SEXP value_matrix(const double *from, int64_t rows, int cols)
+{
+  SEXP out = Rf_allocMatrix(REALSXP, (int)rows, cols);
+
+  if (XLENGTH(out) > 0) memcpy(REAL(out), from, (size_t)XLENGTH(out) * sizeof(double));
+  return out;
+}
+
+/* Row numbers from 0 become R's, from 1, and "none" (below 0) becomes NA; doubles only where integers
+ * are too short. */
+static SEXP index_matrix(const double *from, int64_t rows, int cols, int64_t items)
+{
+  SEXP out = Rf_allocMatrix(items > INT_MAX ? REALSXP : INTSXP, (int)rows, cols);
+  R_xlen_t n = XLENGTH(out);
+
+  if (TYPEOF(out) == INTSXP) {
+    int *to = INTEGER(out);
+    for (R_xlen_t k = 0; k < n; k++) to[k] = from[k] >= 0 ? (int)from[k] + 1 : NA_INTEGER;
+  } else {
+    double *to = REAL(out);
+    for (R_xlen_t k = 0; k < n; k++) to[k] = from[k] >= 0 ? from[k] + 1 : NA_REAL;
+  }
+  return out;
+}
+
+static int64_t most_rows(int nargs, const int64_t *nrow)
+{
+  int64_t most = 1;
+
+  for (int k = 0; k < nargs; k++)
+    if (nrow[k] > most) most = nrow[k];
+  return most;
+}
+
+/* list(values, indices, compiled, note): matrices, or NULL where the result has no such part. */
+SEXP ffi_formula_run(SEXP handle, SEXP data, SEXP rows, SEXP real_bytes, SEXP backend, SEXP threads,
+                     SEXP compile)
+{
+  static const char *const names[] = {"values", "indices", "compiled", "note"};
+  ke_formula *f = arg_formula(handle);
+  const ke_formula_info *info = ke_formula_describe(f);
+  int values = info->out_values, indices = info->out_dim - info->out_values;
+  const double **pointer = (const double **)R_alloc((size_t)info->nargs + 1, sizeof *pointer);
+  int64_t *nrow = (int64_t *)R_alloc((size_t)info->nargs + 1, sizeof *nrow);
+  ke_call call = {
+      .data = pointer,
+      .rows = nrow,
+      .real_bytes = arg_int(real_bytes, "real_bytes"),
+      .backend = (ke_backend_choice)arg_int(backend, "backend"),
+      .threads = arg_int(threads, "threads"),
+      .compile = arg_compile(compile),
+      .poll = poll_interrupt,
+  };
+  ke_report report = {0};
+  ke_error err = {.pos = -1};
+  SEXP owner, whole, out;
+  int64_t n;
+
+  take_data(info, data, rows, pointer, nrow);
+  n = result_rows(info, nrow);
+  if (n > INT_MAX) Rf_error("the result would have more rows than an R matrix can have");
+  owner = PROTECT(new_owner(free_memory));
+  whole = PROTECT(Rf_allocMatrix(REALSXP, (int)n, info->out_dim));
+  if (ke_formula_run(f, &call, REAL(whole), &report, &err) != KE_OK) {
+    out = error_record(&err, owner);
+    UNPROTECT(2);
+    return out;
+  }
+  out = PROTECT(named_list(4, names));
+  if (indices == 0)
+    SET_VECTOR_ELT(out, 0, whole);
+  else if (values > 0)
+    SET_VECTOR_ELT(out, 0, value_matrix(REAL(whole), n, values));
+  if (indices > 0)
+    SET_VECTOR_ELT(out, 1, index_matrix(REAL(whole) + n * values, n, indices,
+                                        most_rows(info->nargs, nrow)));
+  SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(report.compiled));
+  if (report.note[0]) SET_VECTOR_ELT(out, 3, text_value(report.note));
+  UNPROTECT(3);
+  return out;
+}
+
+/* ---- tables ---- */
+
+/* A list of columns, one entry an operation: domains are matrices with a row an operation. */
+SEXP ffi_op_table(void)
+{
+  static const char *const names[] = {"name", "kind", "arity", "nint", "low", "high", "smooth"};
+  const ke_op_info *table;
+  int n = ke_op_table(&table);
+  SEXP out = PROTECT(named_list(7, names));
+  SEXP name, kind, arity, nint, low, high, smooth;
+
+  SET_VECTOR_ELT(out, 0, name = Rf_allocVector(STRSXP, n));
+  SET_VECTOR_ELT(out, 1, kind = Rf_allocVector(STRSXP, n));
+  SET_VECTOR_ELT(out, 2, arity = Rf_allocVector(INTSXP, n));
+  SET_VECTOR_ELT(out, 3, nint = Rf_allocVector(INTSXP, n));
+  SET_VECTOR_ELT(out, 4, low = Rf_allocMatrix(REALSXP, n, 3));
+  SET_VECTOR_ELT(out, 5, high = Rf_allocMatrix(REALSXP, n, 3));
+  SET_VECTOR_ELT(out, 6, smooth = Rf_allocVector(LGLSXP, n));
+  for (int k = 0; k < n; k++) {
+    SET_STRING_ELT(name, k, Rf_mkChar(table[k].name));
+    SET_STRING_ELT(kind, k, Rf_mkChar(table[k].kind));
+    INTEGER(arity)[k] = table[k].arity;
+    INTEGER(nint)[k] = table[k].nint;
+    LOGICAL(smooth)[k] = table[k].smooth;
+    for (int a = 0; a < 3; a++) {
+      REAL(low)[k + a * n] = table[k].low[a];
+      REAL(high)[k + a * n] = table[k].high[a];
+    }
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+SEXP ffi_reduction_table(void)
+{
+  const char *const *names;
+  int n = ke_reduction_table(&names);
+  SEXP out = PROTECT(Rf_allocVector(STRSXP, n));
+
+  for (int k = 0; k < n; k++) SET_STRING_ELT(out, k, Rf_mkChar(names[k]));
+  UNPROTECT(1);
+  return out;
+}
+
+/* ---- cache ---- */
+
+static SEXP number_vector(int n, const char *const *names, const double *values)
+{
+  SEXP out = PROTECT(Rf_allocVector(REALSXP, n));
+  SEXP labels = PROTECT(Rf_allocVector(STRSXP, n));
+
+  for (int k = 0; k < n; k++) {
+    REAL(out)[k] = values[k];
+    SET_STRING_ELT(labels, k, Rf_mkChar(names[k]));
+  }
+  Rf_setAttrib(out, R_NamesSymbol, labels);
+  UNPROTECT(2);
+  return out;
+}
+
+SEXP ffi_cache_counts(void)
+{
+  static const char *const names[] = {"hits_memory", "hits_disk", "compiles", "rejected"};
+  ke_cache_counters c = ke_cache_counts();
+  double values[] = {(double)c.hits_memory, (double)c.hits_disk, (double)c.compiles,
+                     (double)c.rejected};
+
+  return number_vector(4, names, values);
+}
+
+static const char *arg_path(SEXP x)
+{
+  if (TYPEOF(x) != STRSXP || XLENGTH(x) != 1 || STRING_ELT(x, 0) == NA_STRING)
+    Rf_error("dir: one path is needed");
+  return Rf_translateChar(STRING_ELT(x, 0));
+}
+
+SEXP ffi_cache_stat(SEXP dir)
+{
+  static const char *const names[] = {"files", "bytes"};
+  int64_t files = 0, bytes = 0;
+
+  ke_cache_dir_stat(arg_path(dir), &files, &bytes);
+  return number_vector(2, names, (double[]){(double)files, (double)bytes});
+}
+
+/* Number of removed files; `older_than` in seconds, 0: all. */
+SEXP ffi_cache_clear(SEXP dir, SEXP older_than)
+{
+  const char *path = arg_path(dir);
+  SEXP owner = PROTECT(new_owner(free_memory)), out;
+  int64_t removed = 0;
+  ke_error err = {.pos = -1};
+
+  if (TYPEOF(older_than) != REALSXP || XLENGTH(older_than) != 1)
+    Rf_error("older_than: one number is needed");
+  if (ke_cache_clear(path, REAL(older_than)[0], &removed, &err) == KE_OK)
+    out = Rf_ScalarReal((double)removed);
+  else
+    out = error_record(&err, owner);
+  UNPROTECT(1);
+  return out;
+}
+
+/* ---- what there is ---- */
+
+/* Path of the compiler that would be used. */
+SEXP ffi_compiler(SEXP compile)
+{
+  ke_compile_settings settings = arg_compile(compile);
+  SEXP owner = PROTECT(new_owner(free_memory)), out;
+  char *path = NULL;
+  ke_error err = {.pos = -1};
+
+  if (ke_cc_find(&settings, &path, &err) == KE_OK) {
+    R_SetExternalPtrAddr(owner, path);
+    out = PROTECT(Rf_mkString(path));
+    free_memory(owner);
+    UNPROTECT(1);
+  } else {
+    out = error_record(&err, owner);
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+SEXP ffi_cpu(void)
+{
+  static const char *const names[] = {"isa", "openmp", "cores", "compiler", "cuda_hint"};
+  SEXP out = PROTECT(named_list(5, names));
+
+  SET_VECTOR_ELT(out, 0, text_value(ke_isa_name(ke_cpu_isa())));
+  SET_VECTOR_ELT(out, 1, Rf_ScalarLogical(HAVE_OPENMP));
+  SET_VECTOR_ELT(out, 2, Rf_ScalarInteger(ke_cores()));
+  SET_VECTOR_ELT(out, 3, text_value(KE_CC_DEFAULT));
+  SET_VECTOR_ELT(out, 4, text_value(KEOPS_CUDA_HINT));
+  UNPROTECT(1);
+  return out;
+}
+
+/* The process that loaded the package; in a child made by fork, OpenMP must not be entered. */
+static pid_t loader;
+
+void ffi_remember_process(void)
+{
+  loader = getpid();
+}
+
+SEXP ffi_forked(void)
+{
+  return Rf_ScalarLogical(getpid() != loader);
+}

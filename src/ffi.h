@@ -1,0 +1,25 @@
+/* The .Call routines of ffi.c; R/engine.R says what each is given and gives back. */
+#ifndef FFI_H
+#define FFI_H
+
+#define R_NO_REMAP
+#include <R.h>
+#include <Rinternals.h>
+
+void ffi_remember_process(void);
+
+SEXP ffi_formula_new(SEXP formula, SEXP args);
+SEXP ffi_formula_info(SEXP handle);
+SEXP ffi_formula_run(SEXP handle, SEXP data, SEXP rows, SEXP real_bytes, SEXP backend, SEXP threads,
+                     SEXP compile);
+SEXP ffi_formula_source(SEXP handle, SEXP real_bytes);
+SEXP ffi_op_table(void);
+SEXP ffi_reduction_table(void);
+SEXP ffi_cache_counts(void);
+SEXP ffi_cache_stat(SEXP dir);
+SEXP ffi_cache_clear(SEXP dir, SEXP older_than);
+SEXP ffi_compiler(SEXP compile);
+SEXP ffi_cpu(void);
+SEXP ffi_forked(void);
+
+#endif
