@@ -108,6 +108,8 @@ void ke_split(ke_graph *g, int side, const ke_node *f, const ke_node **outside, 
 /* f with everything of `side` taken at the rows that `index` numbers. */
 const ke_node *ke_gather(ke_graph *g, const ke_node *f, int side, const ke_node *index);
 const ke_node *ke_scatter(ke_graph *g, const ke_node *f, int from, int to, const ke_node *index);
+/* The product as the plan wants it: no rule is applied. */
+const ke_node *ke_plain_mult(ke_graph *g, const ke_node *a, const ke_node *b);
 /* The same operation on other operands: rules are applied. */
 const ke_node *ke_rebuild(ke_graph *g, const ke_node *n, const ke_node *const *child);
 

@@ -44,6 +44,66 @@ static const ke_node *lower_exp(ke_graph *g, const ke_node *f)
   return ke_widen(g, ke_binary(g, KE_OP_Exp2Mul, inside, c), f->dim);
 }
 
+enum { MAX_FACTORS = 32 };
+
+typedef struct {
+  const ke_node *f[MAX_FACTORS];
+  int n;
+} factors;
+
+static void find_factors(ke_graph *g, const ke_node *n, factors *l)
+{
+  if (l->n < MAX_FACTORS - 3 && n->op == KE_OP_Mult) {
+    find_factors(g, n->child[0], l);
+    find_factors(g, n->child[1], l);
+  } else if (l->n < MAX_FACTORS - 3 && n->op == KE_OP_Minus) {
+    l->f[l->n++] = ke_const(g, -1);
+    find_factors(g, n->child[0], l);
+  } else {
+    l->f[l->n++] = n;
+  }
+}
+
+static const ke_node *times(ke_graph *g, const ke_node *a, const ke_node *b)
+{
+  if (!a) return b;
+  return b ? ke_plain_mult(g, a, b) : a;
+}
+
+static const ke_node *product(ke_graph *g, const factors *l, int idx, bool vector)
+{
+  const ke_node *p = NULL;
+
+  for (int k = 0; k < l->n; k++)
+    if (l->f[k]->idx == idx && (l->f[k]->dim > 1) == vector) p = times(g, p, l->f[k]);
+  return p;
+}
+
+/* A product of both sides: what belongs to nothing, to one side, to the pair is multiplied there first,
+ * signs and constants with the narrowest of them; scalars before vectors. */
+static const ke_node *lower_product(ke_graph *g, const ke_node *n)
+{
+  factors l = {.n = 0};
+  const ke_node *scalar[4], *vector[4], *constant, *p = NULL;
+  int home;
+
+  find_factors(g, n, &l);
+  for (int idx = 0; idx <= (KE_I | KE_J); idx++) {
+    scalar[idx] = product(g, &l, idx, false);
+    vector[idx] = product(g, &l, idx, true);
+  }
+  constant = scalar[0];
+  if (constant && !ke_is_const(constant, 1)) {
+    home = scalar[KE_I] ? KE_I : scalar[KE_J] ? KE_J : 0;
+    scalar[home] = home ? times(g, constant, scalar[home]) : constant;
+  } else {
+    home = 1;
+  }
+  for (int idx = home == 0 ? 0 : KE_I; idx <= (KE_I | KE_J); idx++) p = times(g, p, scalar[idx]);
+  for (int idx = 0; idx <= (KE_I | KE_J); idx++) p = times(g, p, vector[idx]);
+  return ke_widen(g, p, n->dim);
+}
+
 static const ke_node *lower(ke_graph *g, const ke_node *n, const ke_node **memo)
 {
   const ke_node *child[KE_MAX_CHILD] = {NULL};
@@ -58,6 +118,8 @@ static const ke_node *lower(ke_graph *g, const ke_node *n, const ke_node **memo)
     memo[n->id] = lower_exp(g, child[0]);
   else
     memo[n->id] = same ? n : ke_rebuild(g, n, child);
+  if (n->idx == (KE_I | KE_J) && (n->op == KE_OP_Mult || n->op == KE_OP_Minus))
+    memo[n->id] = lower_product(g, memo[n->id]);
   return memo[n->id];
 }
 

@@ -300,6 +300,15 @@ const ke_node *ke_make(ke_graph *g, int op, const ke_node *const *child, const i
   }
 }
 
+const ke_node *ke_plain_mult(ke_graph *g, const ke_node *a, const ke_node *b)
+{
+  const ke_node *c[2] = {bare(a, b), bare(b, a)};
+
+  if (c[0]->op == KE_N_CONST && c[1]->op == KE_N_CONST)
+    return ke_const(g, c[0]->value * c[1]->value);
+  return plain(g, KE_OP_Mult, wider(c[0], c[1]), c, 2, NULL, 0);
+}
+
 const ke_node *ke_rebuild(ke_graph *g, const ke_node *n, const ke_node *const *child)
 {
   if (n->op < KE_OP_COUNT) return ke_make(g, n->op, child, n->ints);
