@@ -66,10 +66,9 @@ static void start_sumexp(int32_t width, double *state)
   for (int32_t c = 0; c < width; c++) state[1 + c] = 0;
 }
 
-/* exp(m - top). Nothing has weight under -Inf, and equal infinities above cancel. */
+/* exp(m - top), where infinities that are equal cancel: under -Inf the sums are 0 anyway. */
 static double rescale(double m, double top)
 {
-  if (m == -INFINITY) return 0;
   return m == top ? 1 : exp(m - top);
 }
 
@@ -98,24 +97,13 @@ static void finish_as_is(int32_t n, const double *state, double *column, int64_t
   }
 #include "reduction_list.h"
 
-static const ke_reduction table[] = {
+static const ke_reducer table[] = {
 #define REDUCTION(kind, states, start, merge, finish)                                              \
   [KE_RED_##kind] = {states_##kind, start, merge, finish},
 #include "reduction_list.h"
 };
 
-static const ke_reduction_name name_table[] = {
-#define REDUCTION_NAME(name, kind, values, indices) {#name, KE_RED_##kind, values, indices},
-#include "reduction_list.h"
-};
-
-const ke_reduction *ke_reduction_of(ke_reduce_kind kind)
+const ke_reducer *ke_reducer_of(ke_reduce_kind kind)
 {
   return &table[kind];
-}
-
-int ke_reduction_names(const ke_reduction_name **names)
-{
-  *names = name_table;
-  return (int)(sizeof name_table / sizeof *name_table);
 }

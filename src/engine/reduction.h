@@ -1,4 +1,4 @@
-/* The table of reductions: states of one kept row, in double, and how they are made one.
+/* The table of reducers: states of one kept row, in double, and how they are made one.
  *
  * Kernels add items to states; the driver (run_cpu.c) starts them, merges those of different items in
  * the order of the items, and finishes them. A state is ke_reduce.state_width doubles (plan.h). */
@@ -7,7 +7,6 @@
 
 #include "plan.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct {
@@ -17,17 +16,8 @@ typedef struct {
   void (*merge)(int32_t width, double *into, const double *from);
   /* Component c of the result goes to column[c * ld]; there are `n` of them, states(width). */
   void (*finish)(int32_t n, const double *state, double *column, int64_t ld);
-} ke_reduction;
+} ke_reducer;
 
-const ke_reduction *ke_reduction_of(ke_reduce_kind kind);
-
-/* Names in formulas, without the ending `_Reduction`. */
-typedef struct {
-  const char *name;
-  ke_reduce_kind kind;
-  bool values, indices; /* what the result shows */
-} ke_reduction_name;
-
-int ke_reduction_names(const ke_reduction_name **names); /* number of rows */
+const ke_reducer *ke_reducer_of(ke_reduce_kind kind);
 
 #endif

@@ -460,7 +460,7 @@ static void start_states(const ke_pass *pass, double *state, int64_t rows)
 {
   for (int64_t r = 0; r < rows; r++, state += pass->state_width)
     for (int32_t k = 0; k < pass->nreduce; k++)
-      ke_reduction_of(pass->reduce[k].kind)->start(pass->reduce[k].width,
+      ke_reducer_of(pass->reduce[k].kind)->start(pass->reduce[k].width,
                                                    state + pass->reduce[k].state);
 }
 
@@ -470,7 +470,7 @@ static void finish_states(const pairs *w, const double *state, int64_t row0, int
 
   for (int32_t k = 0; k < pass->nreduce; k++) {
     const ke_reduce *reduce = &pass->reduce[k];
-    const ke_reduction *how = ke_reduction_of(reduce->kind);
+    const ke_reducer *how = ke_reducer_of(reduce->kind);
     double *column = w->d->results[reduce->slot] + row0;
 
     for (int64_t r = 0; r < rows; r++)
@@ -546,7 +546,7 @@ static void merge_pieces(pairs *w)
       for (int32_t k = 0; k < pass->nreduce; k++) {
         const ke_reduce *reduce = &pass->reduce[k];
 
-        ke_reduction_of(reduce->kind)
+        ke_reducer_of(reduce->kind)
             ->merge(reduce->width, state + reduce->state, state + p * step + reduce->state);
       }
     finish_states(w, state, row, 1);
