@@ -10,7 +10,7 @@
 #
 # All of them install what is missing (Debian packages) and build in build/.
 .DEFAULT_GOAL := test
-.PHONY: setup demo install test engine objects testthat check build bench fuzz document configure clean
+.PHONY: setup demo install test engine objects testthat check build bench fuzz document autoconf clean
 
 B := build
 LIB := $(B)/library
@@ -20,7 +20,7 @@ VERSION := $(shell sed -n 's/^Version: *//p' DESCRIPTION)
 TARBALL := $(B)/keops_$(VERSION).tar.gz
 
 # ---- set-up: R and what the tests, the demo and the checks load ----
-DEBIAN := gcc make r-base-core r-base-dev r-cran-testthat r-cran-ggplot2 r-cran-knitr r-cran-rmarkdown
+DEBIAN := gcc make r-base-core r-base-dev r-cran-testthat r-cran-ggplot2
 setup:
 	@missing=; \
 	for p in $(DEBIAN); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
@@ -108,7 +108,7 @@ $(B)/engine/fuzz_%: tests/engine/fuzz_%.c $(ENGINE_OBJECTS) $(ENGINE_HEADERS)
 document: install
 	$(RSCRIPT) -e 'roxygen2::roxygenise(load_code = "installed")'
 
-configure: configure.ac
+autoconf:
 	autoconf
 
 clean:
