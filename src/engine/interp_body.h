@@ -1,0 +1,785 @@
+/* The tile interpreter's primitives and its loop. Compiled once for each instruction set and precision by
+ * the small interp_<isa>_<precision>.c, which say KI_ISA, KE_REAL_BYTES and what the vectors are.
+ *
+ * A primitive gets one ki_args: pointers and strides, worked out from the instruction's views by
+ * run_instr(). It loops over the rows of the block and, inside, over the lanes [l0, l1) of the tile, which
+ * are multiples of two vectors. Lanes that are no items of the task (`mask`) matter to the accumulating
+ * primitives only: those leave them out by a select, never by a factor 0, which would make Inf a NaN. */
+#include "keops_kernel.h"
+
+#define KI_PASTE_(a, b, c) a##_##b##_##c
+#define KI_PASTE(a, b, c) KI_PASTE_(a, b, c)
+#define KI_INLINE static inline __attribute__((always_inline))
+
+#if KE_REAL_BYTES == 4
+typedef int32_t lane_int;
+#define REAL_MAX K(3.40282346638528859812e+38)
+#else
+typedef int64_t lane_int;
+#define REAL_MAX K(1.79769313486231570815e+308)
+#endif
+
+typedef struct {
+  real *dst;
+  const real *a, *b, *c;
+  int64_t dst_row, a_row, b_row, c_row; /* from a row to the next */
+  int64_t dst_k, a_k, b_k, c_k;         /* from a component to the next */
+  int64_t l0, l1;                       /* lanes, multiples of 2 * KE_W */
+  int64_t start;                        /* number of lane 0 in the chunk */
+  int64_t n;
+  int rows;
+  bool keep;
+  const vi *mask; /* lanes that are items; NULL: all */
+} ki_args;
+
+KI_INLINE vr load(const real *p)
+{
+  return *(const vr *)p;
+}
+KI_INLINE void store(real *p, vr v)
+{
+  *(vr *)p = v;
+}
+
+/* ---- elementwise primitives, from op_list.h ---- */
+
+/* Both vectors are read before one is written: dst may be an operand's own tile. */
+#define EACH_ROW_AND_LANE(scalars, operands0, operands1, result)                                   \
+  for (int r = 0; r < g->rows; r++) {                                                              \
+    real *dst = g->dst + r * g->dst_row;                                                           \
+    scalars;                                                                                       \
+    for (int64_t l = g->l0; l < g->l1; l += 2 * KE_W) {                                            \
+      const int64_t l2 = l + KE_W;                                                                 \
+      const vr first = result operands0, second = result operands1;                                \
+      store(dst + l, first);                                                                       \
+      store(dst + l2, second);                                                                     \
+    }                                                                                              \
+  }
+#define ROW(p) const real *p = g->p + r * g->p##_row
+#define ROW_SCALAR(p) const vr p = k_set(g->p[r * g->p##_row])
+
+#define ELEMENTWISE_1(name)                                                                        \
+  static void name##_v(const ki_args *g)                                                           \
+  {                                                                                                \
+    EACH_ROW_AND_LANE(ROW(a), (load(a + l)), (load(a + l2)), value_##name)                         \
+  }
+#define ELEMENTWISE_2(name)                                                                        \
+  static void name##_vv(const ki_args *g)                                                          \
+  {                                                                                                \
+    EACH_ROW_AND_LANE(ROW(a); ROW(b), (load(a + l), load(b + l)), (load(a + l2), load(b + l2)),    \
+                      value_##name)                                                                \
+  }                                                                                                \
+  static void name##_vs(const ki_args *g)                                                          \
+  {                                                                                                \
+    EACH_ROW_AND_LANE(ROW(a); ROW_SCALAR(b), (load(a + l), b), (load(a + l2), b), value_##name)    \
+  }                                                                                                \
+  static void name##_sv(const ki_args *g)                                                          \
+  {                                                                                                \
+    EACH_ROW_AND_LANE(ROW_SCALAR(a); ROW(b), (a, load(b + l)), (a, load(b + l2)), value_##name)    \
+  }
+#define ELEMENTWISE_3(name)                                                                        \
+  static void name##_vvv(const ki_args *g)                                                         \
+  {                                                                                                \
+    EACH_ROW_AND_LANE(ROW(a); ROW(b); ROW(c), (load(a + l), load(b + l), load(c + l)),             \
+                      (load(a + l2), load(b + l2), load(c + l2)), value_##name)                    \
+  }
+#define PARAMETERS_1 vr a
+#define PARAMETERS_2 vr a, vr b
+#define PARAMETERS_3 vr a, vr b, vr c
+#define ELEMENTWISE(name, arity, value)                                                            \
+  KI_INLINE vr value_##name(PARAMETERS_##arity)                                                    \
+  {                                                                                                \
+    return value;                                                                                  \
+  }                                                                                                \
+  ELEMENTWISE_##arity(name)
+
+#define SCALAR_OP(name, arity, cost, value, derivatives, domains) ELEMENTWISE(name, arity, value)
+#define FUSED_OP(name, arity, cost, value) ELEMENTWISE(name, arity, value)
+#include "op_list.h"
+
+typedef void (*elementwise_fn)(const ki_args *);
+
+#define MODES_1(name) {name##_v, NULL, NULL}
+#define MODES_2(name) {name##_vv, name##_vs, name##_sv}
+#define MODES_3(name) {name##_vvv, NULL, NULL}
+static const elementwise_fn elementwise[KE_OP_COUNT][KI_MODES] = {
+#define SCALAR_OP(name, arity, cost, value, derivatives, domains)                                  \
+  [KE_OP_##name] = MODES_##arity(name),
+#define FUSED_OP(name, arity, cost, value) [KE_OP_##name] = MODES_##arity(name),
+#include "op_list.h"
+};
+
+static void splat(const ki_args *g)
+{
+  for (int r = 0; r < g->rows; r++) {
+    const vr a = k_set(g->a[r * g->a_row]);
+    for (int64_t l = g->l0; l < g->l1; l += KE_W) store(g->dst + r * g->dst_row + l, a);
+  }
+}
+
+static void muladd_vv(const ki_args *g)
+{
+  for (int r = 0; r < g->rows; r++) {
+    real *dst = g->dst + r * g->dst_row;
+    ROW(a);
+    ROW(b);
+    for (int64_t l = g->l0; l < g->l1; l += KE_W)
+      store(dst + l, load(dst + l) + load(a + l) * load(b + l));
+  }
+}
+
+static void muladd_vs(const ki_args *g)
+{
+  for (int r = 0; r < g->rows; r++) {
+    real *dst = g->dst + r * g->dst_row;
+    ROW(a);
+    ROW_SCALAR(b);
+    for (int64_t l = g->l0; l < g->l1; l += KE_W) store(dst + l, load(dst + l) + load(a + l) * b);
+  }
+}
+
+/* ---- folds over the components of a row and an item, in registers ---- */
+
+/* One more component of the sum: x of the row, y of the item, w a weight. */
+KI_INLINE vr fold_term(int op, vr sum, vr x, vr y, vr w)
+{
+  const vr d = x - y;
+  switch (op) {
+  case KI_SQDIST: return sum + d * d;
+  case KI_WSQDIST: return sum + w * (d * d);
+  case KI_DOT: return sum + x * y;
+  default: return sum + k_abs(d);
+  }
+}
+
+/* 4 rows and 2 vectors, the components innermost: 8 sums in registers whatever n is. */
+KI_INLINE void fold_4_rows(int op, const ki_args *g, int r, int64_t l)
+{
+  real *d0 = g->dst + r * g->dst_row + l, *d1 = d0 + g->dst_row, *d2 = d1 + g->dst_row,
+       *d3 = d2 + g->dst_row;
+  const real *x0 = g->a + r * g->a_row, *x1 = x0 + g->a_row, *x2 = x1 + g->a_row,
+             *x3 = x2 + g->a_row, *y = g->b + l, *w = g->c;
+  const int64_t w_row = op == KI_WSQDIST ? g->c_row : 0;
+  vr s0 = k_set(0), s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0;
+
+  if (g->keep) {
+    s0 = load(d0), s1 = load(d1), s2 = load(d2), s3 = load(d3);
+    t0 = load(d0 + KE_W), t1 = load(d1 + KE_W), t2 = load(d2 + KE_W), t3 = load(d3 + KE_W);
+  }
+  if (op == KI_WSQDIST) w += r * w_row;
+  for (int64_t k = 0; k < g->n; k++) {
+    const vr y0 = load(y), y1 = load(y + KE_W);
+    vr x, v = y0;
+#define FOLD_ROW(u)                                                                                \
+  x = k_set(*x##u);                                                                                \
+  if (op == KI_WSQDIST) v = k_set(w[u * w_row]);                                                   \
+  s##u = fold_term(op, s##u, x, y0, v);                                                            \
+  t##u = fold_term(op, t##u, x, y1, v);                                                            \
+  x##u += g->a_k;
+    FOLD_ROW(0)
+    FOLD_ROW(1)
+    FOLD_ROW(2)
+    FOLD_ROW(3)
+#undef FOLD_ROW
+    y += g->b_k;
+    if (op == KI_WSQDIST) w += g->c_k;
+  }
+  store(d0, s0), store(d1, s1), store(d2, s2), store(d3, s3);
+  store(d0 + KE_W, t0), store(d1 + KE_W, t1), store(d2 + KE_W, t2), store(d3 + KE_W, t3);
+}
+
+KI_INLINE void fold_row(int op, const ki_args *g, int r, int64_t l)
+{
+  real *dst = g->dst + r * g->dst_row + l;
+  const real *x = g->a + r * g->a_row, *y = g->b + l, *w = g->c;
+  vr s = k_set(0), t = s, v = s;
+
+  if (g->keep) s = load(dst), t = load(dst + KE_W);
+  if (op == KI_WSQDIST) w += r * g->c_row;
+  for (int64_t k = 0; k < g->n; k++) {
+    if (op == KI_WSQDIST) v = k_set(w[k * g->c_k]);
+    s = fold_term(op, s, k_set(*x), load(y), v);
+    t = fold_term(op, t, k_set(*x), load(y + KE_W), v);
+    x += g->a_k;
+    y += g->b_k;
+  }
+  store(dst, s);
+  store(dst + KE_W, t);
+}
+
+KI_INLINE void fold(int op, const ki_args *g)
+{
+  int r = 0;
+
+  for (; r + 4 <= g->rows; r += 4)
+    for (int64_t l = g->l0; l < g->l1; l += 2 * KE_W) fold_4_rows(op, g, r, l);
+  for (; r < g->rows; r++)
+    for (int64_t l = g->l0; l < g->l1; l += 2 * KE_W) fold_row(op, g, r, l);
+}
+
+static void fold_sqdist(const ki_args *g)
+{
+  fold(KI_SQDIST, g);
+}
+static void fold_wsqdist(const ki_args *g)
+{
+  fold(KI_WSQDIST, g);
+}
+static void fold_dot(const ki_args *g)
+{
+  fold(KI_DOT, g);
+}
+static void fold_l1(const ki_args *g)
+{
+  fold(KI_L1, g);
+}
+
+/* ---- sums over the items; the accumulators are g->dst[component][row], one vector each ---- */
+
+/* One more vector of items: a, b of the items, x of the row. */
+KI_INLINE vr sum_term(int op, vr sum, vr a, vr b, vr x)
+{
+  switch (op) {
+  case KI_SUM: return sum + a;
+  case KI_SUM_MUL: return sum + a * b;
+  case KI_SUM_DIFF: return sum + a * (x - b);
+  default: return sum + a * (b - x);
+  }
+}
+
+KI_INLINE void sum_row(int op, bool b_scalar, const ki_args *g, int r, int64_t k)
+{
+  const real *a = g->a + k * g->a_k + r * g->a_row;
+  const real *b = op == KI_SUM ? a : g->b + k * g->b_k + r * g->b_row;
+  const vr zero = k_set(0);
+  const vr b_all = b_scalar ? k_set(*b) : zero;
+  const vr x = op == KI_SUM_DIFF || op == KI_SUM_DIFF_NEG ? k_set(g->c[k * g->c_k + r * g->c_row])
+                                                          : zero;
+  real *acc = g->dst + k * g->dst_k + r * g->dst_row;
+  vr s = load(acc), t = zero;
+
+  if (g->mask) {
+    for (int64_t l = g->l0; l < g->l1; l += KE_W) {
+      const vr term = sum_term(op, zero, load(a + l), b_scalar ? b_all : load(b + l), x);
+      s += k_select(g->mask[l / KE_W], term, zero);
+    }
+  } else {
+    for (int64_t l = g->l0; l < g->l1; l += 2 * KE_W) {
+      s = sum_term(op, s, load(a + l), b_scalar ? b_all : load(b + l), x);
+      t = sum_term(op, t, load(a + l + KE_W), b_scalar ? b_all : load(b + l + KE_W), x);
+    }
+  }
+  store(acc, s + t);
+}
+
+/* 4 rows of one component, 2 vectors at a time; b the same for all rows. */
+KI_INLINE void sum_4_rows(int op, const ki_args *g, int r, int64_t k)
+{
+  const int64_t row = g->a_row;
+  const real *a = g->a + k * g->a_k + r * row, *b = op == KI_SUM ? a : g->b + k * g->b_k;
+  real *acc = g->dst + k * g->dst_k + r * g->dst_row;
+  const int64_t acc_row = g->dst_row;
+  vr x0 = k_set(0), x1 = x0, x2 = x0, x3 = x0, t0 = x0, t1 = x0, t2 = x0, t3 = x0;
+  vr s0 = load(acc), s1 = load(acc + acc_row), s2 = load(acc + 2 * acc_row),
+     s3 = load(acc + 3 * acc_row);
+
+  if (op == KI_SUM_DIFF || op == KI_SUM_DIFF_NEG) {
+    const real *x = g->c + k * g->c_k + r * g->c_row;
+    x0 = k_set(x[0]), x1 = k_set(x[g->c_row]), x2 = k_set(x[2 * g->c_row]),
+    x3 = k_set(x[3 * g->c_row]);
+  }
+  for (int64_t l = g->l0; l < g->l1; l += 2 * KE_W) {
+    const real *p = a + l;
+    const vr b0 = op == KI_SUM ? x0 : load(b + l), b1 = op == KI_SUM ? x0 : load(b + l + KE_W);
+    s0 = sum_term(op, s0, load(p), b0, x0);
+    t0 = sum_term(op, t0, load(p + KE_W), b1, x0);
+    s1 = sum_term(op, s1, load(p + row), b0, x1);
+    t1 = sum_term(op, t1, load(p + row + KE_W), b1, x1);
+    s2 = sum_term(op, s2, load(p + 2 * row), b0, x2);
+    t2 = sum_term(op, t2, load(p + 2 * row + KE_W), b1, x2);
+    s3 = sum_term(op, s3, load(p + 3 * row), b0, x3);
+    t3 = sum_term(op, t3, load(p + 3 * row + KE_W), b1, x3);
+  }
+  store(acc, s0 + t0), store(acc + acc_row, s1 + t1);
+  store(acc + 2 * acc_row, s2 + t2), store(acc + 3 * acc_row, s3 + t3);
+}
+
+/* 4 rows of two components: a wide output is a small matrix product. */
+KI_INLINE void sum_mul_4x2(const ki_args *g, int r, int64_t k)
+{
+  const int64_t row = g->a_row, acc_row = g->dst_row;
+  const real *a = g->a + r * row, *b = g->b + k * g->b_k, *b2 = b + g->b_k;
+  real *acc = g->dst + k * g->dst_k + r * acc_row, *acc2 = acc + g->dst_k;
+  vr s0 = load(acc), s1 = load(acc + acc_row), s2 = load(acc + 2 * acc_row),
+     s3 = load(acc + 3 * acc_row);
+  vr t0 = load(acc2), t1 = load(acc2 + acc_row), t2 = load(acc2 + 2 * acc_row),
+     t3 = load(acc2 + 3 * acc_row);
+
+  for (int64_t l = g->l0; l < g->l1; l += KE_W) {
+    const real *p = a + l;
+    const vr y = load(b + l), z = load(b2 + l);
+    const vr p0 = load(p), p1 = load(p + row), p2 = load(p + 2 * row), p3 = load(p + 3 * row);
+    s0 += p0 * y;
+    t0 += p0 * z;
+    s1 += p1 * y;
+    t1 += p1 * z;
+    s2 += p2 * y;
+    t2 += p2 * z;
+    s3 += p3 * y;
+    t3 += p3 * z;
+  }
+  store(acc, s0), store(acc + acc_row, s1);
+  store(acc + 2 * acc_row, s2), store(acc + 3 * acc_row, s3);
+  store(acc2, t0), store(acc2 + acc_row, t1);
+  store(acc2 + 2 * acc_row, t2), store(acc2 + 3 * acc_row, t3);
+}
+
+KI_INLINE void sum_rows(int op, const ki_args *g)
+{
+  const bool blocked = !g->mask && (op == KI_SUM || g->b_row == 0);
+  int r = 0;
+
+  if (blocked)
+    for (; r + 4 <= g->rows; r += 4) {
+      int64_t k = 0;
+      if (op == KI_SUM_MUL && g->a_k == 0)
+        for (; k + 2 <= g->n; k += 2) sum_mul_4x2(g, r, k);
+      for (; k < g->n; k++) sum_4_rows(op, g, r, k);
+    }
+  for (; r < g->rows; r++)
+    for (int64_t k = 0; k < g->n; k++) sum_row(op, false, g, r, k);
+}
+
+static void sum_plain(const ki_args *g)
+{
+  sum_rows(KI_SUM, g);
+}
+static void sum_mul_vv(const ki_args *g)
+{
+  sum_rows(KI_SUM_MUL, g);
+}
+static void sum_mul_vs(const ki_args *g)
+{
+  for (int r = 0; r < g->rows; r++)
+    for (int64_t k = 0; k < g->n; k++) sum_row(KI_SUM_MUL, true, g, r, k);
+}
+static void sum_diff(const ki_args *g)
+{
+  sum_rows(KI_SUM_DIFF, g);
+}
+static void sum_diff_neg(const ki_args *g)
+{
+  sum_rows(KI_SUM_DIFF_NEG, g);
+}
+
+/* ---- minimum and maximum with index; accumulators: values, then indices (`c_k` further on) ---- */
+
+KI_INLINE vi lane_numbers(int64_t first)
+{
+  vi number = {0};
+
+  for (int l = 0; l < KE_W; l++) number[l] = (lane_int)(first + l);
+  return number;
+}
+
+/* Strictly smaller only, so that the first of equal items stays, and NaN never enters. */
+KI_INLINE void extreme(bool is_max, const ki_args *g)
+{
+  for (int64_t k = 0; k < g->n; k++)
+    for (int r = 0; r < g->rows; r++) {
+      const real *a = g->a + k * g->a_k + r * g->a_row;
+      real *acc = g->dst + k * g->dst_k + r * g->dst_row, *acc_index = acc + g->c_k;
+      vr best = load(acc);
+      vi index = (vi)load(acc_index), number = lane_numbers(g->start + g->l0);
+
+      for (int64_t l = g->l0; l < g->l1; l += KE_W) {
+        const vr v = load(a + l);
+        vi better = is_max ? v > best : v < best;
+        if (g->mask) better &= g->mask[l / KE_W];
+        best = k_select(better, v, best);
+        index = (number & better) | (index & ~better);
+        number += KE_W;
+      }
+      store(acc, best);
+      store(acc_index, (vr)index);
+    }
+}
+
+static void extreme_min(const ki_args *g)
+{
+  extreme(false, g);
+}
+static void extreme_max(const ki_args *g)
+{
+  extreme(true, g);
+}
+
+/* ---- LogSumExp: scores to weights ---- */
+
+KI_INLINE vr clamp_finite(vr m)
+{
+  return k_min(k_set(REAL_MAX), k_max(k_set(-REAL_MAX), m));
+}
+
+/* Largest score of a row's tile; NaN is passed over. */
+KI_INLINE real tile_maximum(const ki_args *g, const real *a)
+{
+  const vr none = k_set(-K_INF);
+  vr best = none;
+  real m = K(-K_INF);
+
+  if (g->mask)
+    for (int64_t l = g->l0; l < g->l1; l += KE_W)
+      best = k_max(k_select(g->mask[l / KE_W], load(a + l), none), best);
+  else
+    for (int64_t l = g->l0; l < g->l1; l += KE_W) best = k_max(load(a + l), best);
+  for (int l = 0; l < KE_W; l++)
+    if (best[l] > m) m = best[l];
+  return m;
+}
+
+/* dst = exp(a - m), m the row's largest score so far (g->c, one a row). Where m grows, the row's sums
+ * (n of them, from g->b) shrink with it. An infinite m stands for the largest finite number: with it the
+ * weight of a score -Inf is 0 and that of +Inf is Inf, and no NaN comes up but from NaN. */
+static void exp_shift(const ki_args *g, real *m, real *sums)
+{
+  for (int r = 0; r < g->rows; r++) {
+    ROW(a);
+    real *dst = g->dst + r * g->dst_row;
+    const real top = tile_maximum(g, a);
+    vr shift;
+
+    if (top > m[r]) {
+      const vr less = k_exp(clamp_finite(k_set(m[r])) - clamp_finite(k_set(top)));
+      for (int64_t k = 0; k < g->n; k++) {
+        real *s = sums + (k * KI_ROWS + r) * KE_W;
+        store(s, load(s) * less);
+      }
+      m[r] = top;
+    }
+    shift = clamp_finite(k_set(m[r]));
+    for (int64_t l = g->l0; l < g->l1; l += 2 * KE_W) {
+      const vr first = k_exp(load(a + l) - shift), second = k_exp(load(a + l + KE_W) - shift);
+      store(dst + l, first);
+      store(dst + l + KE_W, second);
+    }
+  }
+}
+
+/* ---- the loop over instructions ---- */
+
+typedef struct {
+  const ki_program *program;
+  real *base[KI_NBASE];
+  int64_t counter[KE_MAX_LOOPS];
+  int64_t l0, l1, start;
+  int rows;
+  const vi *mask;
+  /* row programs */
+  const ke_column *slots;
+  double *out;
+  int64_t out_ld, first;
+  int lanes;
+} ki_env;
+
+KI_INLINE int64_t place(const ki_env *e, const ki_view *v)
+{
+  int64_t at = v->offset;
+
+  if (v->moves)
+    for (int d = 0; d < KE_MAX_LOOPS; d++) at += v->step[d] * e->counter[d];
+  return at;
+}
+
+KI_INLINE real *address(const ki_env *e, const ki_view *v)
+{
+  return v->base < KI_NBASE ? e->base[v->base] + place(e, v) : NULL;
+}
+
+#if KE_REAL_BYTES == 8
+/* The column's lanes, the last one repeated up to the end of the vectors: nothing is read behind it. */
+static void load_slot(const ki_env *e, const ki_instr *in, real *dst)
+{
+  const ke_column *column = &e->slots[in->a.slot];
+  const double *from = column->data + place(e, &in->a) * column->ld + e->first;
+
+  memcpy(dst, from, (size_t)e->lanes * sizeof *dst);
+  for (int64_t l = e->lanes; l < e->l1; l++) dst[l] = from[e->lanes - 1];
+}
+
+static void gather_slot(const ki_env *e, const ki_instr *in, const ki_args *g)
+{
+  const ke_column *column = &e->slots[in->b.slot];
+  const double *from = column->data + place(e, &in->b) * column->ld;
+
+  for (int64_t l = 0; l < e->l1; l++) {
+    const double row = g->a[l];
+    g->dst[l] = row >= 0 && row < (double)column->ld ? from[(int64_t)row] : 0;
+  }
+}
+
+static void store_out(const ki_env *e, const ki_instr *in, const real *a)
+{
+  double *out = e->out + place(e, &in->dst) * e->out_ld;
+
+  if (in->a.vector) {
+    memcpy(out, a, (size_t)e->lanes * sizeof *out);
+  } else {
+    for (int l = 0; l < e->lanes; l++) out[l] = *a;
+  }
+}
+
+static void copy_slot(const ki_env *e, const ki_instr *in)
+{
+  const ke_column *column = &e->slots[in->a.slot];
+
+  memcpy(e->out + place(e, &in->dst) * e->out_ld,
+         column->data + place(e, &in->a) * column->ld + e->first,
+         (size_t)e->lanes * sizeof *e->out);
+}
+#endif
+
+static void run_exp_shift(const ki_env *e, const ki_instr *in, ki_args *g)
+{
+  const ki_reduce *reduce = &e->program->reduce[in->reduce];
+  real *sums = e->base[KI_ACC] + reduce->acc * KE_W;
+
+  g->n = reduce->width;
+  exp_shift(g, sums + (int64_t)reduce->width * KI_ROWS * KE_W, sums);
+}
+
+static void run_instr(const ki_env *e, const ki_instr *in)
+{
+  ki_args g;
+
+  g.dst = address(e, &in->dst);
+  g.a = address(e, &in->a);
+  g.b = address(e, &in->b);
+  g.c = address(e, &in->c);
+  g.dst_row = in->dst.row;
+  g.a_row = in->a.row;
+  g.b_row = in->b.row;
+  g.c_row = in->c.row;
+  g.l0 = e->l0;
+  g.l1 = e->l1;
+  g.rows = in->flat ? 1 : e->rows;
+  if (in->op < KE_OP_COUNT) {
+    elementwise[in->op][in->mode](&g);
+    return;
+  }
+  g.dst_k = in->dst.step[in->depth];
+  g.a_k = in->a.step[in->depth];
+  g.b_k = in->b.step[in->depth];
+  g.c_k = in->c.step[in->depth];
+  g.start = e->start;
+  g.n = in->n;
+  g.keep = in->keep;
+  g.mask = e->mask;
+  switch (in->op) {
+  case KI_SPLAT: splat(&g); break;
+  case KI_MULADD: in->mode == KI_VV ? muladd_vv(&g) : muladd_vs(&g); break;
+  case KI_SQDIST: fold_sqdist(&g); break;
+  case KI_WSQDIST: fold_wsqdist(&g); break;
+  case KI_DOT: fold_dot(&g); break;
+  case KI_L1: fold_l1(&g); break;
+  case KI_SUM: sum_plain(&g); break;
+  case KI_SUM_MUL: in->mode == KI_VV ? sum_mul_vv(&g) : sum_mul_vs(&g); break;
+  case KI_SUM_DIFF: sum_diff(&g); break;
+  case KI_SUM_DIFF_NEG: sum_diff_neg(&g); break;
+  case KI_MIN: extreme_min(&g); break;
+  case KI_MAX: extreme_max(&g); break;
+  case KI_EXP_SHIFT: run_exp_shift(e, in, &g); break;
+#if KE_REAL_BYTES == 8
+  case KI_LOAD: load_slot(e, in, g.dst); break;
+  case KI_GATHER: gather_slot(e, in, &g); break;
+  case KI_STORE: store_out(e, in, g.a); break;
+  case KI_COPY: copy_slot(e, in); break;
+#endif
+  default: break;
+  }
+}
+
+static void run_code(ki_env *e, const ki_instr *code, int32_t len)
+{
+  for (int32_t i = 0; i < len; i++) {
+    const ki_instr *in = &code[i];
+
+    if (in->op != KI_LOOP) {
+      run_instr(e, in);
+      continue;
+    }
+    for (int32_t k = 0; k < in->n; k++) {
+      e->counter[in->depth] = k;
+      run_code(e, in + 1, in->len);
+    }
+    e->counter[in->depth] = 0;
+    i += in->len;
+  }
+}
+
+/* ---- pair programs: accumulators of a block of rows over a chunk of items ---- */
+
+static void clear_accumulators(const ki_env *e)
+{
+  for (int32_t n = 0; n < e->program->nreduce; n++) {
+    const ki_reduce *reduce = &e->program->reduce[n];
+    const int64_t vectors = (int64_t)reduce->width * KI_ROWS;
+    real *acc = e->base[KI_ACC] + reduce->acc * KE_W;
+    const bool is_sum = reduce->kind == KE_RED_SUM || reduce->kind == KE_RED_SUMEXP;
+    const vr start = k_set(is_sum ? K(0) : reduce->kind == KE_RED_MIN ? K(K_INF) : K(-K_INF));
+
+    for (int64_t v = 0; v < vectors; v++) store(acc + v * KE_W, start);
+    acc += vectors * KE_W;
+    if (reduce->kind == KE_RED_SUMEXP)
+      for (int r = 0; r < KI_ROWS; r++) acc[r] = K(-K_INF);
+    else if (!is_sum)
+      for (int64_t v = 0; v < vectors; v++) store(acc + v * KE_W, (vr)((vi){0} - 1));
+  }
+}
+
+/* The best of a row's lanes, of equal ones the lowest number, then against the state, whose items come
+ * before these. `first`: the item of number 0. */
+static void merge_extreme(const real *acc, const real *acc_index, bool is_max, int64_t first,
+                          double *value, double *index)
+{
+  const vi number = (vi)load(acc_index);
+  real best = acc[0];
+  lane_int best_number = number[0];
+
+  for (int l = 1; l < KE_W; l++) {
+    const bool better = is_max ? acc[l] > best : acc[l] < best;
+    if (number[l] < 0) continue;
+    if (best_number < 0 || better || (acc[l] == best && number[l] < best_number)) {
+      best = acc[l];
+      best_number = number[l];
+    }
+  }
+  if (best_number < 0) return;
+  if (is_max ? (double)best > *value : (double)best < *value) {
+    *value = (double)best;
+    *index = (double)(first + best_number);
+  }
+}
+
+static void merge_sumexp(const real *acc, int32_t width, int r, double *state)
+{
+  const real *m = acc + (int64_t)width * KI_ROWS * KE_W;
+  double old_factor, new_factor;
+
+  state[0] = ki_merge_sumexp(state[0], (double)m[r], &old_factor, &new_factor);
+  for (int32_t k = 0; k < width; k++)
+    state[1 + k] = state[1 + k] * old_factor +
+                   k_hsum(load(acc + ((int64_t)k * KI_ROWS + r) * KE_W)) * new_factor;
+}
+
+static void merge_row(const ki_env *e, const ki_reduce *reduce, int r, int64_t first, double *state)
+{
+  const real *acc = e->base[KI_ACC] + reduce->acc * KE_W;
+  const int64_t width = reduce->width;
+
+  switch (reduce->kind) {
+  case KE_RED_SUM:
+    for (int64_t k = 0; k < width; k++) state[k] += k_hsum(load(acc + (k * KI_ROWS + r) * KE_W));
+    break;
+  case KE_RED_MIN:
+  case KE_RED_MAX:
+    for (int64_t k = 0; k < width; k++) {
+      const real *value = acc + (k * KI_ROWS + r) * KE_W;
+      merge_extreme(value, value + width * KI_ROWS * KE_W, reduce->kind == KE_RED_MAX, first,
+                    &state[k], &state[width + k]);
+    }
+    break;
+  case KE_RED_SUMEXP: merge_sumexp(acc, reduce->width, r, state); break;
+  }
+}
+
+/* Lanes [l0, l1) of the tile are items. */
+static void set_lanes(ki_env *e, int64_t l0, int64_t l1, vi *mask)
+{
+  const int64_t tile = e->program->tile;
+  const lane_int low = (lane_int)l0, high = (lane_int)l1;
+
+  e->l0 = l0 / (2 * KE_W) * (2 * KE_W);
+  e->l1 = (l1 + 2 * KE_W - 1) / (2 * KE_W) * (2 * KE_W);
+  e->mask = NULL;
+  if (l0 == 0 && l1 == tile) return;
+  for (int64_t l = e->l0; l < e->l1; l += KE_W) {
+    const vi number = lane_numbers(l);
+    mask[l / KE_W] = (number >= low) & (number < high);
+  }
+  e->mask = mask;
+}
+
+/* Rows of one block against the tiles [t0, t1) of one chunk, items [i0, i1) only. */
+static void run_block(ki_env *e, const ke_task *task, int64_t t0, int64_t t1, vi *mask)
+{
+  const ki_program *p = e->program;
+  const int64_t tile = p->tile;
+
+  clear_accumulators(e);
+  for (int64_t t = t0; t < t1; t++) {
+    const int64_t low = task->i0 - t * tile, high = task->i1 - t * tile;
+
+    set_lanes(e, low > 0 ? low : 0, high < tile ? high : tile, mask);
+    e->start = (t - t0) * tile;
+    e->base[KI_RED] = (real *)task->red + t * tile * p->red_width;
+    run_code(e, p->code, p->ncode);
+  }
+}
+
+static void run_pair(const ke_kernel *kernel, const ke_task *task)
+{
+  const ki_program *p = kernel->impl;
+  const int64_t tile = p->tile, step = KI_CHUNK / tile;
+  const int64_t first = task->i0 / tile, end = (task->i1 - 1) / tile + 1;
+  char *scratch = task->scratch;
+  ki_env e = {.program = p};
+
+  e.base[KI_TEMP] = (real *)(scratch + p->temp_at);
+  e.base[KI_CONST] = (real *)(scratch + p->constant_at);
+  e.base[KI_ONCE] = (real *)task->once;
+  e.base[KI_ACC] = (real *)(scratch + p->acc_at);
+  for (int32_t k = 0; k < p->nconstant; k++) e.base[KI_CONST][k] = (real)p->constant[k];
+  for (int64_t t = first; t < end; t += step) {
+    const int64_t t1 = t + step < end ? t + step : end;
+
+    for (int64_t row = 0; row < task->nrows; row += KI_ROWS) {
+      e.rows = task->nrows - row < KI_ROWS ? (int)(task->nrows - row) : KI_ROWS;
+      e.base[KI_KEPT] = (real *)task->kept + row * p->kept_width;
+      run_block(&e, task, t, t1, (vi *)(scratch + p->mask_at));
+      for (int32_t n = 0; n < p->nreduce; n++)
+        for (int r = 0; r < e.rows; r++)
+          merge_row(&e, &p->reduce[n], r, t * tile,
+                    task->state + (row + r) * p->state_width + p->reduce[n].state);
+    }
+  }
+}
+
+#if KE_REAL_BYTES == 8
+static void run_rows(const ke_rows *rows, const ke_column *slots, const double *once, int64_t first,
+                     int n, double *out, int64_t out_ld, void *scratch)
+{
+  const ki_program *p = &rows->program;
+  ki_env e = {.program = p,
+              .slots = slots,
+              .out = out,
+              .out_ld = out_ld,
+              .first = first,
+              .lanes = n,
+              .rows = 1,
+              .l1 = (n + 2 * KE_W - 1) / (2 * KE_W) * (2 * KE_W)};
+
+  e.base[KI_TEMP] = (real *)((char *)scratch + p->temp_at);
+  e.base[KI_CONST] = p->constant;
+  e.base[KI_ONCE] = (real *)once;
+  run_code(&e, p->code, p->ncode);
+}
+#endif
+
+const ki_target KI_PASTE(ki, KI_ISA, KE_REAL_BYTES) = {
+    .vector_bytes = KE_VBYTES,
+    .pair = run_pair,
+#if KE_REAL_BYTES == 8
+    .rows = run_rows,
+#endif
+};
