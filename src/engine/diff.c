@@ -107,8 +107,9 @@ static void reduced_logsumexp(sweep *s, const ke_node *n, const ke_node *cot)
 static void reduced_extreme(sweep *s, const ke_node *n, const ke_node *cot)
 {
   ke_graph *g = s->g;
-  ke_reduction arg = n->ints[0] == KE_REDUCE_MIN ? KE_REDUCE_ARGMIN : KE_REDUCE_ARGMAX;
-  const ke_node *index = ke_reduce_over(g, arg, n->ints[1], n->child[0], NULL), *taken, *c, *at;
+  const ke_node *index = ke_reduce_over(g, (ke_reduce_kind)n->ints[0], KE_PART_INDEX, n->ints[1],
+                                        n->child[0], NULL);
+  const ke_node *taken, *c, *at;
 
   for (int k = 0; k < n->dim; k++) {
     at = ke_with_int(g, KE_OP_Elem, index, k, 0);
@@ -139,13 +140,12 @@ static void node_step(sweep *s, const ke_node *n, const ke_node *cot)
     contribute(s, n->child[0], n->ints[0], ke_gather(s->g, cot, n->ints[1], n->child[1]));
     break;
   case KE_N_REDUCE:
-    switch ((ke_reduction)n->ints[0]) {
-    case KE_REDUCE_SUM: reduced_sum(s, n, cot); break;
-    case KE_REDUCE_LOGSUMEXP: reduced_logsumexp(s, n, cot); break;
-    case KE_REDUCE_MIN:
-    case KE_REDUCE_MAX: reduced_extreme(s, n, cot); break;
-    case KE_REDUCE_ARGMIN:
-    case KE_REDUCE_ARGMAX: break;
+    if (n->ints[2] == KE_PART_INDEX) break; /* constant where it is smooth */
+    switch ((ke_reduce_kind)n->ints[0]) {
+    case KE_RED_SUM: reduced_sum(s, n, cot); break;
+    case KE_RED_SUMEXP: reduced_logsumexp(s, n, cot); break;
+    case KE_RED_MIN:
+    case KE_RED_MAX: reduced_extreme(s, n, cot); break;
     }
     break;
   default: break;

@@ -26,18 +26,13 @@ enum {
   KE_N_GATHER,              /* child 0 (a column of one side) at the row that child 1 numbers, 0-based */
   KE_N_SCATTER,             /* child 0, of the side ints[0], added at the rows of side ints[1] that
                                child 1 numbers: the transpose of GATHER */
-  KE_N_REDUCE               /* ints: ke_reduction, side reduced; child 0 the summand, child 1 weights */
+  KE_N_REDUCE               /* ints: ke_reduce_kind, side reduced, ke_part; child 0 the summand, child 1
+                               weights */
 };
 
-/* Reductions as nodes. MIN and ARGMIN of one summand share one state in the plan. */
-typedef enum {
-  KE_REDUCE_SUM,
-  KE_REDUCE_MIN,
-  KE_REDUCE_MAX,
-  KE_REDUCE_ARGMIN,
-  KE_REDUCE_ARGMAX,
-  KE_REDUCE_LOGSUMEXP
-} ke_reduction;
+/* What a node shows of a reduction's state; nodes of one summand share the state in the plan. The value
+ * of SUMEXP is its logarithm, m + log s. */
+typedef enum { KE_PART_VALUE, KE_PART_INDEX } ke_part;
 
 enum {
   KE_MAX_CHILD = 3,
@@ -99,8 +94,8 @@ const ke_node *ke_scalprod(ke_graph *g, const ke_node *a, const ke_node *b);
 /* a repeated to dimension d (a has dimension 1 or d) */
 const ke_node *ke_widen(ke_graph *g, const ke_node *a, int d);
 /* Reduce over `side`; weights may be NULL. */
-const ke_node *ke_reduce_over(ke_graph *g, ke_reduction kind, int side, const ke_node *f,
-                              const ke_node *weights);
+const ke_node *ke_reduce_over(ke_graph *g, ke_reduce_kind kind, ke_part part, int side,
+                              const ke_node *f, const ke_node *weights);
 /* Sum over each side of the set `sides`. */
 const ke_node *ke_sum_over(ke_graph *g, int sides, const ke_node *f);
 /* f = outside * inside, where outside does not depend on `side`; NULL stands for 1. */

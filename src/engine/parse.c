@@ -6,6 +6,7 @@
 #include "parse.h"
 
 #include "lex.h"
+#include "reduction_name.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,31 +30,10 @@ typedef struct {
   ke_parsed *out;                /* NULL in templates */
   const ke_node *const *operand; /* $0 $1 $2 */
   int noperand;
-  const char *last_reduction; /* name of the reduction parsed last */
+  const ke_reduction_name *last_reduction; /* the one parsed last, and its node */
   const ke_node *last_node;
   ke_error *err;
 } parser;
-
-static const struct {
-  const char *name;
-  ke_reduction kind;
-  bool weights; /* may have them */
-} reductions[] = {
-    {"Sum", KE_REDUCE_SUM, false},        {"Min", KE_REDUCE_MIN, false},
-    {"Max", KE_REDUCE_MAX, false},        {"ArgMin", KE_REDUCE_ARGMIN, false},
-    {"ArgMax", KE_REDUCE_ARGMAX, false},  {"LogSumExp", KE_REDUCE_LOGSUMEXP, true},
-};
-
-enum { NREDUCTIONS = (int)(sizeof reductions / sizeof *reductions) };
-
-int ke_reduction_names(const char *const **names)
-{
-  static const char *const list[] = {"Sum", "Min", "Max", "ArgMin", "ArgMax", "LogSumExp"};
-
-  _Static_assert(sizeof list / sizeof *list == NREDUCTIONS, "one name a reduction");
-  *names = list;
-  return NREDUCTIONS;
-}
 
 static void advance(parser *p)
 {
@@ -421,19 +401,29 @@ static int side_of_axis(int axis)
   return axis == 0 ? KE_I : KE_J;
 }
 
-static ke_status parse_reduction(parser *p, int pos, int which, value *out)
+/* The node(s) of a reduction's name: values, indices, or values and then indices. */
+static const ke_node *reduction_node(ke_graph *g, const ke_reduction_name *r, int side,
+                                     const ke_node *f, const ke_node *weights)
+{
+  const ke_node *part[2] = {NULL};
+
+  if (r->values) part[0] = ke_reduce_over(g, r->kind, KE_PART_VALUE, side, f, weights);
+  if (r->indices) part[1] = ke_reduce_over(g, r->kind, KE_PART_INDEX, side, f, weights);
+  return !part[1] ? part[0] : !part[0] ? part[1] : ke_binary(g, KE_OP_Concat, part[0], part[1]);
+}
+
+static ke_status parse_reduction(parser *p, int pos, const ke_reduction_name *which, value *out)
 {
   char name[48], where[64];
   value f, w = {0};
   int axis, side;
   bool weighted = false;
-  ke_reduction kind = reductions[which].kind;
 
-  snprintf(name, sizeof name, "%s_Reduction", reductions[which].name);
+  snprintf(name, sizeof name, "%s_Reduction", which->name);
   snprintf(where, sizeof where, "in %s(F, axis)", name);
   KE_TRY(parse_value(p, &f));
   KE_TRY(expect(p, ',', where));
-  if (reductions[which].weights && p->tok.kind != KE_TOK_NUMBER) {
+  if (which->kind == KE_RED_SUMEXP && p->tok.kind != KE_TOK_NUMBER) {
     KE_TRY(parse_value(p, &w));
     KE_TRY(expect(p, ',', where));
     weighted = true;
@@ -443,16 +433,16 @@ static ke_status parse_reduction(parser *p, int pos, int which, value *out)
     return ke_fail(p->err, KE_ERR_PARSE, pos, "the axis of %s is %d, allowed are 0 (over i) and 1 (over j)",
                    name, axis);
   KE_TRY(close_call(p, name));
-  if (kind == KE_REDUCE_LOGSUMEXP && f.node->dim != 1)
+  if (which->kind == KE_RED_SUMEXP && f.node->dim != 1)
     return ke_fail(p->err, KE_ERR_DIMENSION, pos, "%s needs a formula of dimension 1, not %d", name,
                    f.node->dim);
   side = side_of_axis(axis);
-  out->node = ke_reduce_over(p->g, kind, side, f.node, weighted ? w.node : NULL);
+  out->node = reduction_node(p->g, which, side, f.node, weighted ? w.node : NULL);
   out->reduced = true;
   /* one row an i (or j), but a reduction of reduced rows leaves what these have */
   out->side = f.reduced || (weighted && w.reduced) ? (f.side | w.side) & ~side
                                                    : (KE_I | KE_J) & ~side;
-  p->last_reduction = reductions[which].name;
+  p->last_reduction = which;
   p->last_node = out->node;
   return KE_OK;
 }
@@ -512,30 +502,32 @@ static bool spelled(const parser *p, const ke_token *t, const char *name)
   return strlen(name) == (size_t)t->length && !memcmp(name, p->text + t->pos, (size_t)t->length);
 }
 
-static int find_reduction(const parser *p, const ke_token *t)
+static const ke_reduction_name *find_reduction(const parser *p, const ke_token *t)
 {
   static const char tail[] = "_Reduction";
   size_t n = sizeof tail - 1, length = (size_t)t->length;
+  const ke_reduction_name *names;
+  int count = ke_reduction_names(&names);
 
-  if (length <= n || memcmp(p->text + t->pos + length - n, tail, n)) return -1;
-  for (int k = 0; k < NREDUCTIONS; k++)
-    if (strlen(reductions[k].name) == length - n &&
-        !memcmp(reductions[k].name, p->text + t->pos, length - n))
-      return k;
-  return -1;
+  if (length <= n || memcmp(p->text + t->pos + length - n, tail, n)) return NULL;
+  for (int k = 0; k < count; k++)
+    if (strlen(names[k].name) == length - n && !memcmp(names[k].name, p->text + t->pos, length - n))
+      return &names[k];
+  return NULL;
 }
 
 /* name(...): the name is read, '(' is next */
 static ke_status parse_call(parser *p, const ke_token *name, value *out)
 {
-  int op, which;
+  const ke_reduction_name *which;
+  int op;
 
   advance(p);
   for (size_t k = 0; k < sizeof words / sizeof *words; k++)
     if (spelled(p, name, words[k].name) && (p->out || !words[k].needs_args))
       return words[k].parse(p, name->pos, out);
   which = find_reduction(p, name);
-  if (which >= 0) return parse_reduction(p, name->pos, which, out);
+  if (which) return parse_reduction(p, name->pos, which, out);
   op = ke_op_find(p->text + name->pos, (size_t)name->length);
   if (op >= 0) return parse_operation(p, name->pos, op, out);
   if (spelled(p, name, "Vi") || spelled(p, name, "Vj") || spelled(p, name, "Pm"))
@@ -700,11 +692,10 @@ static ke_status finish_root(parser *p, const value *v)
                    "the formula still depends on i and j: a reduction must stand around it");
   p->out->root = n;
   p->out->side = v->side;
-  p->out->reduction = outermost ? p->last_reduction : "";
-  p->out->values = n->op == KE_N_REDUCE && (n->ints[0] == KE_REDUCE_ARGMIN ||
-                                            n->ints[0] == KE_REDUCE_ARGMAX)
-                       ? 0
-                       : n->dim;
+  p->out->reduction = outermost ? p->last_reduction->name : "";
+  p->out->values = n->dim;
+  if (outermost && p->last_reduction->indices)
+    p->out->values = p->last_reduction->values ? n->dim / 2 : 0;
   return KE_OK;
 }
 

@@ -34,6 +34,5 @@ ke_status ke_parse_arguments(ke_graph *g, const char *const *args, int nargs, ke
 ke_status ke_parse_formula(ke_graph *g, const char *text, size_t length, ke_parsed *out,
                            ke_error *err) KE_MUST_USE;
 void ke_parsed_clear(ke_parsed *p);
-int ke_reduction_names(const char *const **names);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "build_plan.h"
 #include "print.h"
+#include "reduction_name.h"
 #include "run_cpu.h"
 
 #include <stdio.h>
@@ -268,5 +269,11 @@ int ke_op_table(const ke_op_info **table)
 
 int ke_reduction_table(const char *const **names)
 {
-  return ke_reduction_names(names);
+  static const char *list[32];
+  const ke_reduction_name *table;
+  int n = ke_reduction_names(&table);
+
+  for (int k = 0; k < n && k < 32; k++) list[k] = table[k].name;
+  *names = list;
+  return n;
 }

@@ -5,6 +5,8 @@
  * (kept, red), those of nothing once a call (once); program.c writes the instructions. */
 #include "build_plan.h"
 
+#include "reduction.h"
+
 #include <string.h>
 
 typedef struct {
@@ -280,31 +282,10 @@ static void write_table(builder *b, const ke_table *t, const ke_table *once, ke_
 }
 
 /* ---- one pass ---- */
-static ke_reduce_kind state_kind(const ke_node *n)
-{
-  switch ((ke_reduction)n->ints[0]) {
-  case KE_REDUCE_MIN:
-  case KE_REDUCE_ARGMIN: return KE_RED_MIN;
-  case KE_REDUCE_MAX:
-  case KE_REDUCE_ARGMAX: return KE_RED_MAX;
-  case KE_REDUCE_LOGSUMEXP: return KE_RED_SUMEXP;
-  default: return KE_RED_SUM;
-  }
-}
-
-static int32_t state_width(ke_reduce_kind kind, int32_t width)
-{
-  switch (kind) {
-  case KE_RED_MIN:
-  case KE_RED_MAX: return 2 * width;
-  case KE_RED_SUMEXP: return 1 + width;
-  default: return width;
-  }
-}
-
+/* Nodes that show different parts of one state. */
 static bool same_state(const ke_node *a, const ke_node *b)
 {
-  return state_kind(a) == state_kind(b) && a->child[0] == b->child[0] && a->nchild == b->nchild &&
+  return a->ints[0] == b->ints[0] && a->child[0] == b->child[0] && a->nchild == b->nchild &&
          (a->nchild < 2 || a->child[1] == b->child[1]);
 }
 
@@ -312,9 +293,9 @@ static void write_reduce(builder *b, ke_writer *w, ke_pass *p, const ke_node *n)
 {
   ke_reduce *r = &p->reduce[p->nreduce++];
 
-  *r = (ke_reduce){.kind = state_kind(n), .width = n->dim, .seg = ke_writer_nseg(w)};
+  *r = (ke_reduce){.kind = (ke_reduce_kind)n->ints[0], .width = n->dim, .seg = ke_writer_nseg(w)};
   r->state = p->state_width;
-  r->state_width = state_width(r->kind, r->width);
+  r->state_width = ke_reducer_of(r->kind)->states(r->width);
   p->state_width += r->state_width;
   r->slot = add_slot(b, p->kept, r->state_width, KE_SLOT_PASS);
   if (r->kind != KE_RED_SUMEXP) {

@@ -1,7 +1,7 @@
 /* Graph -> formula text, in canonical form: operations as calls, the usual operators as operators. */
 #include "print.h"
 
-static const char *const reduction_name[] = {"Sum", "Min", "Max", "ArgMin", "ArgMax", "LogSumExp"};
+#include "reduction_name.h"
 
 static const char *infix(int op)
 {
@@ -35,9 +35,21 @@ static void print_var(ke_strbuf *b, const ke_node *n, const ke_parsed *f)
     ke_strbuf_addf(b, "Var(%d,%d,%d)", n->ints[0], a->dim, a->category);
 }
 
+static const char *reduction_name(const ke_node *n)
+{
+  const ke_reduction_name *names;
+  int count = ke_reduction_names(&names);
+
+  for (int k = 0; k < count; k++)
+    if ((int)names[k].kind == n->ints[0] && names[k].values == (n->ints[2] == KE_PART_VALUE) &&
+        names[k].indices == (n->ints[2] == KE_PART_INDEX))
+      return names[k].name;
+  return "?";
+}
+
 static void print_reduce(ke_strbuf *b, const ke_node *n, const ke_parsed *f)
 {
-  ke_strbuf_addf(b, "%s_Reduction(", reduction_name[n->ints[0]]);
+  ke_strbuf_addf(b, "%s_Reduction(", reduction_name(n));
   for (int k = 0; k < n->nchild; k++) {
     ke_print_node(b, n->child[k], f);
     ke_strbuf_add(b, ",");

@@ -284,17 +284,12 @@ static ke_place leaf(ke_writer *w, const ke_node *n, comp at, const ke_place *in
   int32_t slot = w->in.slot_of[n->id];
   ke_place p[2];
 
-  if (n->op != KE_N_REDUCE) return load(w, slot, 0, at, index);
-  switch ((ke_reduction)n->ints[0]) {
-  case KE_REDUCE_ARGMIN:
-  case KE_REDUCE_ARGMAX: return load(w, slot, n->dim, at, index);
-  case KE_REDUCE_LOGSUMEXP:
-    p[0] = load(w, slot, 0, origin, index);
-    p[1] = load(w, slot, 1, at, index);
-    p[1] = write_op(w, depth_of(&at), KE_OP_Log, &p[1], 1);
-    return write_op(w, depth_of(&at), KE_OP_Add, p, 2);
-  default: return load(w, slot, 0, at, index);
-  }
+  if (n->op != KE_N_REDUCE || n->ints[0] != KE_RED_SUMEXP)
+    return load(w, slot, n->op == KE_N_REDUCE && n->ints[2] == KE_PART_INDEX ? n->dim : 0, at, index);
+  p[0] = load(w, slot, 0, origin, index); /* m + log(s) */
+  p[1] = load(w, slot, 1, at, index);
+  p[1] = write_op(w, depth_of(&at), KE_OP_Log, &p[1], 1);
+  return write_op(w, depth_of(&at), KE_OP_Add, p, 2);
 }
 
 static ke_place vector_component(ke_writer *w, const ke_node *n, comp at)

@@ -313,7 +313,7 @@ const ke_node *ke_rebuild(ke_graph *g, const ke_node *n, const ke_node *const *c
 {
   if (n->op < KE_OP_COUNT) return ke_make(g, n->op, child, n->ints);
   if (n->op == KE_N_REDUCE)
-    return ke_reduce_over(g, (ke_reduction)n->ints[0], n->ints[1], child[0],
+    return ke_reduce_over(g, (ke_reduce_kind)n->ints[0], (ke_part)n->ints[2], n->ints[1], child[0],
                           n->nchild > 1 ? child[1] : NULL);
   if (n->op == KE_N_GATHER) return plain(g, n->op, n->dim, child, 2, NULL, 0);
   if (n->op == KE_N_SCATTER) return ke_scatter(g, child[0], n->ints[0], n->ints[1], child[1]);
@@ -349,8 +349,8 @@ const ke_node *ke_scalprod(ke_graph *g, const ke_node *a, const ke_node *b)
 
 const ke_node *ke_sum_over(ke_graph *g, int sides, const ke_node *f)
 {
-  if (sides & KE_J) f = ke_reduce_over(g, KE_REDUCE_SUM, KE_J, f, NULL);
-  if (sides & KE_I) f = ke_reduce_over(g, KE_REDUCE_SUM, KE_I, f, NULL);
+  if (sides & KE_J) f = ke_reduce_over(g, KE_RED_SUM, KE_PART_VALUE, KE_J, f, NULL);
+  if (sides & KE_I) f = ke_reduce_over(g, KE_RED_SUM, KE_PART_VALUE, KE_I, f, NULL);
   return f;
 }
 
@@ -438,13 +438,13 @@ void ke_split(ke_graph *g, int side, const ke_node *f, const ke_node **outside, 
   *inside = in.n ? group_product(g, &in) : NULL;
 }
 
-static const ke_node *reduce_plain(ke_graph *g, ke_reduction kind, int side, const ke_node *f,
-                                   const ke_node *weights)
+static const ke_node *reduce_plain(ke_graph *g, ke_reduce_kind kind, ke_part part, int side,
+                                   const ke_node *f, const ke_node *weights)
 {
   ke_node n = {.op = KE_N_REDUCE,
                .nchild = weights ? 2 : 1,
-               .nint = 2,
-               .ints = {kind, side},
+               .nint = 3,
+               .ints = {(int)kind, side, (int)part},
                .child = {f, weights}};
 
   n.dim = weights ? weights->dim : f->dim;
@@ -458,14 +458,14 @@ static const ke_node *reduce_sum(ke_graph *g, int side, const ke_node *f)
 
   if (!(f->idx & side)) return mult(g, ke_size(g, side), f); /* sum of equal ones */
   ke_split(g, side, f, &outside, &inside);
-  sum = reduce_plain(g, KE_REDUCE_SUM, side, inside, NULL);
+  sum = reduce_plain(g, KE_RED_SUM, KE_PART_VALUE, side, inside, NULL);
   return ke_widen(g, outside ? mult(g, outside, sum) : sum, f->dim);
 }
 
-const ke_node *ke_reduce_over(ke_graph *g, ke_reduction kind, int side, const ke_node *f,
-                              const ke_node *weights)
+const ke_node *ke_reduce_over(ke_graph *g, ke_reduce_kind kind, ke_part part, int side,
+                              const ke_node *f, const ke_node *weights)
 {
-  return kind == KE_REDUCE_SUM ? reduce_sum(g, side, f) : reduce_plain(g, kind, side, f, weights);
+  return kind == KE_RED_SUM ? reduce_sum(g, side, f) : reduce_plain(g, kind, part, side, f, weights);
 }
 
 /* ---- gather and scatter ---- */
