@@ -41,7 +41,7 @@ $(B)/installed: $(filter-out %.o %.so src/Makevars,$(SOURCES))
 	@cp -r DESCRIPTION NAMESPACE LICENSE R man inst configure cleanup $(B)/source
 	@mkdir -p $(B)/source/src/engine
 	@cp src/*.[ch] src/Makevars.in $(B)/source/src && cp src/engine/*.[ch] $(B)/source/src/engine
-	MAKEFLAGS=-j$(JOBS) R CMD INSTALL --no-docs --no-test-load -l $(LIB) $(B)/source
+	MAKEFLAGS=-j$(JOBS) R CMD INSTALL --no-docs -l $(LIB) $(B)/source
 	@touch $@
 
 # ---- tests ----
