@@ -53,14 +53,17 @@ typedef struct {
   int n;
 } factors;
 
-static void find_factors(ke_graph *g, const ke_node *n, factors *l)
+/* `waiting` operands of products above are still to come: a place is kept for each. */
+static void find_factors(ke_graph *g, const ke_node *n, factors *l, int waiting)
 {
-  if (l->n < MAX_FACTORS - 3 && n->op == KE_OP_Mult) {
-    find_factors(g, n->child[0], l);
-    find_factors(g, n->child[1], l);
-  } else if (l->n < MAX_FACTORS - 3 && n->op == KE_OP_Minus) {
+  bool room = l->n + waiting + 2 <= MAX_FACTORS;
+
+  if (room && n->op == KE_OP_Mult) {
+    find_factors(g, n->child[0], l, waiting + 1);
+    find_factors(g, n->child[1], l, waiting);
+  } else if (room && n->op == KE_OP_Minus) {
     l->f[l->n++] = ke_const(g, -1);
-    find_factors(g, n->child[0], l);
+    find_factors(g, n->child[0], l, waiting);
   } else {
     l->f[l->n++] = n;
   }
@@ -89,7 +92,7 @@ static const ke_node *lower_product(ke_graph *g, const ke_node *n)
   const ke_node *scalar[4], *vector[4], *constant, *p = NULL;
   int home;
 
-  find_factors(g, n, &l);
+  find_factors(g, n, &l, 0);
   for (int idx = 0; idx <= (KE_I | KE_J); idx++) {
     scalar[idx] = product(g, &l, idx, false);
     vector[idx] = product(g, &l, idx, true);

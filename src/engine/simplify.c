@@ -362,21 +362,23 @@ typedef struct {
   int n;
 } factors;
 
-/* Factors of a product, in `in` those that depend on `side`, in `out` the others. */
-static void split_product(ke_graph *g, int side, const ke_node *f, factors *in, factors *out)
+/* Factors of a product, in `in` those that depend on `side`, in `out` the others. `waiting` operands of
+ * products above are still to come: a place is kept for each. */
+static void split_product(ke_graph *g, int side, const ke_node *f, factors *in, factors *out,
+                          int waiting)
 {
-  bool room = in->n + out->n < MAX_FACTORS - 4;
+  bool room = in->n + out->n + waiting + 2 <= MAX_FACTORS;
 
   if (room && f->op == KE_OP_Mult) {
-    split_product(g, side, f->child[0], in, out);
-    split_product(g, side, f->child[1], in, out);
+    split_product(g, side, f->child[0], in, out, waiting + 1);
+    split_product(g, side, f->child[1], in, out, waiting);
   } else if (room && f->op == KE_OP_Minus) {
     out->f[out->n++] = ke_const(g, -1);
-    split_product(g, side, f->child[0], in, out);
+    split_product(g, side, f->child[0], in, out, waiting);
   } else if (room && f->op == KE_OP_SumT && (f->idx & side)) {
-    split_product(g, side, f->child[0], in, out);
+    split_product(g, side, f->child[0], in, out, waiting);
   } else if (room && f->op == KE_OP_Divide && !(f->child[1]->idx & side)) {
-    split_product(g, side, f->child[0], in, out);
+    split_product(g, side, f->child[0], in, out, waiting + 1);
     out->f[out->n++] = ke_unary(g, KE_OP_Inv, f->child[1]);
   } else if (f->idx & side) {
     in->f[in->n++] = f;
@@ -433,7 +435,7 @@ void ke_split(ke_graph *g, int side, const ke_node *f, const ke_node **outside, 
       return;
     }
   }
-  split_product(g, side, f, &in, &out);
+  split_product(g, side, f, &in, &out, 0);
   *outside = out.n ? group_product(g, &out) : NULL;
   *inside = in.n ? group_product(g, &in) : NULL;
 }
