@@ -1,0 +1,142 @@
+/* Sizes that fit a pair program to a machine (see shape.h).
+ *
+ * Lanes run over the items; a block is R rows times JR vectors of items, whose values sit in registers
+ * between the three stages (folds over components, elementwise code, reduction). More rows share each load
+ * of an item's component, more vectors each broadcast of a row's; R * JR accumulators of a fold, JR items
+ * and a difference must fit the registers. */
+#include "shape.h"
+
+#include <stdint.h>
+
+enum {
+  LONG_FOLD = 24,         /* trips from which a block is shaped for the fold alone */
+  MOST_ITEMS = 1024,      /* summed in the pass's own precision */
+  CHUNK_BYTES = 192 << 10, /* of packed items that stay in the second cache while all rows pass */
+  HELD_BYTES = 16 << 10,  /* of values held for wide reductions, in the first */
+  TILE_BYTES = 8 << 10,
+  TILE_ITEMS = 128,       /* packing costs a call a tile, so short tiles only where components are many */
+  MOST_STATEMENTS = 6000  /* of a block, or compiling takes long */
+};
+
+int64_t ke_code_size(const ke_program *program, int32_t first, int32_t len, int unroll)
+{
+  int64_t size = 0, body;
+
+  for (int32_t i = first; i < first + len; i++) {
+    const ke_instr *ins = &program->code[i];
+
+    size++;
+    if (ins->op != KE_I_FOLD) continue;
+    body = ke_code_size(program, i + 1, ins->len, unroll) + 1;
+    size += ins->n <= unroll ? body * ins->n : body;
+    i += ins->len;
+    if (size > INT32_MAX) return INT32_MAX; /* nested folds multiply */
+  }
+  return size;
+}
+
+static int32_t longest_fold(const ke_program *program)
+{
+  int32_t n = 0;
+
+  for (int32_t i = 0; i < program->nhead; i++)
+    if (program->code[i].op == KE_I_FOLD && program->code[i].n > n) n = program->code[i].n;
+  return n;
+}
+
+/* Vectors that one row of a reduction accumulates. */
+static int64_t accumulators(const ke_reduce *r)
+{
+  switch (r->kind) {
+  case KE_RED_MIN:
+  case KE_RED_MAX: return 2 * (int64_t)r->width;
+  case KE_RED_SUMEXP: return (int64_t)r->width + 1;
+  default: return r->width;
+  }
+}
+
+bool ke_tiling_wide(const ke_tiling *t, const ke_reduce *r)
+{
+  return accumulators(r) * t->rows > t->narrow;
+}
+
+/* The block for a pass with no special needs. */
+static void choose_block(ke_isa isa, bool long_fold, ke_tiling *t)
+{
+  switch (isa) {
+  case KE_ISA_AVX512:
+    t->rows = long_fold ? 6 : 4;
+    t->vectors = long_fold ? 4 : 2;
+    break;
+  case KE_ISA_AVX2:
+    t->rows = long_fold ? 6 : 4;
+    t->vectors = 2;
+    break;
+  default:
+    t->rows = long_fold ? 3 : 2;
+    t->vectors = 4;
+  }
+}
+
+/* Fewer rows where the accumulators of some narrow reduction would not fit, or the code grows long. */
+static void fit_block(const ke_pass *pass, ke_tiling *t)
+{
+  int64_t size = ke_code_size(&pass->pair, 0, pass->pair.ncode, t->unroll);
+  int64_t most = 0;
+
+  for (int32_t q = 0; q < pass->nreduce; q++)
+    if (accumulators(&pass->reduce[q]) * 2 <= t->narrow) most += accumulators(&pass->reduce[q]);
+  while (t->rows > 2 && most * t->rows > t->narrow) t->rows = t->rows > 4 ? 4 : 2;
+  while (t->rows * t->vectors > 2 && size * t->rows * t->vectors > MOST_STATEMENTS) {
+    if (t->rows >= t->vectors)
+      t->rows = (t->rows + 1) / 2;
+    else
+      t->vectors /= 2;
+  }
+}
+
+void ke_tiling_choose(const ke_pass *pass, int real_bytes, ke_isa isa, ke_tiling *out)
+{
+  ke_tiling t = {.real_bytes = real_bytes, .unroll = 16};
+  int registers = isa == KE_ISA_AVX512 ? 32 : 16, step, wide_rows;
+
+  t.vector_bytes = isa == KE_ISA_AVX512 ? 64 : isa == KE_ISA_AVX2 ? 32 : 16;
+  t.lanes = t.vector_bytes / real_bytes;
+  t.narrow = registers == 32 ? 20 : 12;
+  if (pass->kept == KE_NONE) { /* one row */
+    t.rows = 1;
+    t.vectors = 4;
+  } else {
+    choose_block(isa, longest_fold(&pass->pair) >= LONG_FOLD, &t);
+  }
+  fit_block(pass, &t);
+  wide_rows = t.rows;
+  t.columns = (registers - 4) / wide_rows;
+  if (t.columns > 4) t.columns = 4;
+  for (int32_t q = 0; q < pass->nreduce; q++)
+    if (pass->reduce[q].kind != KE_RED_SUM && pass->reduce[q].kind != KE_RED_SUMEXP)
+      t.columns = t.columns > 2 ? 2 : 1;
+  step = t.vectors * t.lanes;
+  t.steps = 1;
+  while (step * t.steps * real_bytes < 64) t.steps *= 2;
+  while (2 * step * t.steps <= TILE_ITEMS &&
+         2 * (int64_t)step * t.steps * real_bytes * pass->red_width <= TILE_BYTES)
+    t.steps *= 2;
+  t.chunk = ke_tiling_chunk(&t, pass, 0);
+  *out = t;
+}
+
+int ke_tiling_chunk(const ke_tiling *t, const ke_pass *pass, int held)
+{
+  int64_t step = t->vectors * t->lanes, items = MOST_ITEMS, fit;
+
+  if (pass->red_width) {
+    fit = CHUNK_BYTES / ((int64_t)pass->red_width * t->real_bytes);
+    if (items > fit) items = fit;
+  }
+  if (held) {
+    fit = HELD_BYTES / ((int64_t)held * t->rows * t->real_bytes);
+    if (items > fit) items = fit;
+  }
+  return items > step ? (int)(items / step) : 1;
+}
