@@ -59,8 +59,8 @@ static bool same_parts(const ke_node *a, const ke_node *b)
 {
   return a->op == b->op && a->dim == b->dim && a->idx == b->idx && a->nint == b->nint &&
          a->nchild == b->nchild && !memcmp(&a->value, &b->value, sizeof a->value) &&
-         !memcmp(a->ints, b->ints, (size_t)a->nint * sizeof *a->ints) &&
-         !memcmp(a->child, b->child, (size_t)a->nchild * sizeof *a->child);
+         (!a->nint || !memcmp(a->ints, b->ints, a->nint * sizeof *a->ints)) &&
+         !memcmp(a->child, b->child, a->nchild * sizeof *a->child);
 }
 
 /* Slot of an equal node, or of the free place where it belongs. */
@@ -114,7 +114,8 @@ const ke_node *ke_intern(ke_graph *g, const ke_node *like)
     b = find_bucket(g, &n);
   }
   n.id = g->n;
-  made = ke_arena_copy(g->arena, &n, sizeof n);
+  if (n.nint) n.ints = ke_arena_copy(g->arena, n.ints, n.nint * sizeof *n.ints);
+  made = n.nint && !n.ints ? NULL : ke_arena_copy(g->arena, &n, sizeof n);
   if (!made) {
     g->failed = true;
     return &g->dummy;
@@ -138,7 +139,8 @@ int ke_compare(const ke_node *a, const ke_node *b)
   if (a->idx != b->idx) return order(a->idx, b->idx);
   if (a->op != b->op) return order(a->op, b->op);
   if (a->dim != b->dim) return order(a->dim, b->dim);
-  for (int k = 0; k < a->nint && k < b->nint; k++)
+  if (a->nint != b->nint) return order(a->nint, b->nint);
+  for (int k = 0; k < a->nint; k++)
     if (a->ints[k] != b->ints[k]) return order(a->ints[k], b->ints[k]);
   if (a->hash != b->hash) return a->hash < b->hash ? -1 : 1;
   for (int k = 0; k < a->nchild && k < b->nchild; k++) {

@@ -23,6 +23,12 @@ enum {
   KE_N_CONST = KE_OP_COUNT, /* value */
   KE_N_VAR,                 /* ints: argument number */
   KE_N_SIZE,                /* ints: side; number of rows of it */
+  KE_N_IOTA,                /* 0, 1, .., dim - 1 */
+  KE_N_CONTRACT,            /* out[so . k] = sum f[sf . k] g[sg . k]: ints: axes of the loops k, four
+                               numbers each: extent, sf, sg, so (0: not an axis of it) */
+  KE_N_PICK,                /* out[k] = f[start + step k]; ints: start, step */
+  KE_N_PUT,                 /* out[start + step k] = f[k], else 0; ints: start, step */
+  KE_N_EXTREME,             /* largest (ints: 1) or smallest (0) component */
   KE_N_GATHER,              /* child 0 (a column of one side) at the row that child 1 numbers, 0-based */
   KE_N_SCATTER,             /* child 0, of the side ints[0], added at the rows of side ints[1] that
                                child 1 numbers: the transpose of GATHER */
@@ -36,7 +42,7 @@ typedef enum { KE_PART_VALUE, KE_PART_INDEX } ke_part;
 
 enum {
   KE_MAX_CHILD = 3,
-  KE_MAX_INT = 4,
+  KE_MAX_INT = 4, /* that an operation of op_list.h has */
   KE_MAX_DEPTH = 3000,     /* of a graph: bounds every recursion over it */
   KE_MAX_NODES = 2000000,
   KE_MAX_DIM = 1 << 24
@@ -47,13 +53,14 @@ typedef struct ke_node ke_node;
 struct ke_node {
   uint16_t op; /* KE_OP_* or KE_N_* */
   uint8_t idx; /* index set: KE_I | KE_J */
-  uint8_t nchild, nint;
+  uint8_t nchild;
+  uint16_t nint;
   int dim;
   int id;    /* children have smaller ones */
   int depth;
   uint64_t hash; /* of the structure, the same in every session */
   double value;  /* CONST */
-  int ints[KE_MAX_INT];
+  const int *ints; /* nint whole numbers: parameters, places, axes */
   const ke_node *child[KE_MAX_CHILD];
 };
 

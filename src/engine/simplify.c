@@ -10,13 +10,12 @@
 static const ke_node *plain(ke_graph *g, int op, int dim, const ke_node *const *child, int nchild,
                             const int *ints, int nint)
 {
-  ke_node n = {.op = (uint16_t)op, .dim = dim, .nchild = (uint8_t)nchild, .nint = (uint8_t)nint};
+  ke_node n = {.op = (uint16_t)op, .dim = dim, .nchild = (uint8_t)nchild, .nint = (uint16_t)nint, .ints = ints};
 
   for (int k = 0; k < nchild; k++) {
     n.child[k] = child[k];
     n.idx |= child[k]->idx;
   }
-  for (int k = 0; k < nint; k++) n.ints[k] = ints[k];
   return ke_intern(g, &n);
 }
 
@@ -28,13 +27,13 @@ const ke_node *ke_const(ke_graph *g, double value)
 const ke_node *ke_var(ke_graph *g, int arg, int side, int dim)
 {
   return ke_intern(
-      g, &(ke_node){.op = KE_N_VAR, .idx = (uint8_t)side, .dim = dim, .nint = 1, .ints = {arg}});
+      g, &(ke_node){.op = KE_N_VAR, .idx = (uint8_t)side, .dim = dim, .nint = 1, .ints = &arg});
 }
 
 const ke_node *ke_size(ke_graph *g, int side)
 {
   if (!(g->rows_of & side)) return ke_const(g, 1);
-  return ke_intern(g, &(ke_node){.op = KE_N_SIZE, .dim = 1, .nint = 1, .ints = {side}});
+  return ke_intern(g, &(ke_node){.op = KE_N_SIZE, .dim = 1, .nint = 1, .ints = &side});
 }
 
 const ke_node *ke_unary(ke_graph *g, int op, const ke_node *a)
@@ -446,7 +445,7 @@ static const ke_node *reduce_plain(ke_graph *g, ke_reduce_kind kind, ke_part par
   ke_node n = {.op = KE_N_REDUCE,
                .nchild = weights ? 2 : 1,
                .nint = 3,
-               .ints = {(int)kind, side, (int)part},
+               .ints = (const int[]){(int)kind, side, (int)part},
                .child = {f, weights}};
 
   n.dim = weights ? weights->dim : f->dim;
@@ -516,7 +515,7 @@ const ke_node *ke_scatter(ke_graph *g, const ke_node *f, int from, int to, const
                .idx = (uint8_t)to,
                .nchild = 2,
                .nint = 2,
-               .ints = {from, to},
+               .ints = (const int[]){from, to},
                .child = {f, index}};
 
   return ke_intern(g, &n);
