@@ -1,16 +1,24 @@
 /* What each pair kernel is written in: `real`, vectors of it, and branch-free maths on them.
  *
- * First thing in every generated kernel, and included by the interpreter. Written in the vector extensions
- * of gcc and clang and a few instructions by inline asm: no immintrin.h and no math.h, which would double
- * the time to compile a kernel. No floating-point flag may be assumed but that NaN and Inf are kept.
+ * First thing in every generated kernel, and included by the interpreter. Written in the vector
+ * extensions of gcc and clang and a few instructions by inline asm: no immintrin.h and no math.h,
+ * which would double the time to compile a kernel.
  *
  * The including file may set
  *   KE_REAL_BYTES   4 or 8 (must be set)
- *   KE_VBYTES       16, 32 or 64: bytes of a vector; at least 2 lanes
- *   KE_HAVE_AVX512 KE_HAVE_AVX2 KE_HAVE_FMA   0 or 1; needed where the instruction set was chosen by
- *                   clang's attributes, which do not define the compiler's own macros
+ *   KE_VBYTES       16, 32 or 64: bytes of a vector, at most those of a register
+ *   KE_HAVE_AVX512 KE_HAVE_AVX2 KE_HAVE_FMA   0 or 1: for clang, whose target attribute chooses an
+ *                   instruction set without defining the macros that tell of it
+ *   KE_PLAIN_C      no inline asm: what other processors get
  *
- * Special values are those of C's libm throughout. Errors: at most 1 ulp for exp, exp2 and log. */
+ * For users: real vr vru vi KE_W K() K_INF, and functions k_<name> that take and give vr (a mask is
+ * a vi, lanes 0 or -1). Special values are those of C's libm. Errors: at most 1 ulp for exp, exp2
+ * and log, 2 ulp for the rest, 8 ulp for lgamma and digamma and there absolute near their zeros.
+ * tests/engine/test_math.c holds every function to that on every instruction set.
+ *
+ * The compiler may contract a * b + c into one rounding or not: where the error of a rounding is
+ * computed, products are exact by the width of their factors, or kept apart by k_keep(). NaN, Inf
+ * and the order of sums must be kept: no -ffast-math. */
 #ifndef KEOPS_KERNEL_H
 #define KEOPS_KERNEL_H
 
@@ -44,23 +52,28 @@
 #ifndef KE_VBYTES
 #if KE_HAVE_AVX512
 #define KE_VBYTES 64
-#elif KE_HAVE_AVX2 || defined(__AVX__)
+#elif KE_HAVE_AVX2
 #define KE_VBYTES 32
 #else
 #define KE_VBYTES 16
 #endif
 #endif
 
-/* Instructions by name where a vector is one register of the machine; else plain C. */
-#if defined(KE_PLAIN_C) || !defined(__x86_64__)
-#define KE_ASM_SSE 0
-#define KE_ASM_AVX 0
-#define KE_ASM_AVX512 0
-#else
-#define KE_ASM_AVX512 (KE_HAVE_AVX512 && KE_VBYTES == 64)
-#define KE_ASM_AVX (!KE_ASM_AVX512 && KE_HAVE_AVX2 && KE_VBYTES <= 32)
-#define KE_ASM_SSE (!KE_HAVE_AVX2 && KE_VBYTES == 16)
+#if defined(__x86_64__) && KE_VBYTES > (KE_HAVE_AVX512 ? 64 : KE_HAVE_AVX2 ? 32 : 16)
+#error "KE_VBYTES must not be more than a register of the machine: gcc fails on such vectors"
 #endif
+
+/* Instructions by name, with the registers they may use; 0 for plain C */
+#if !defined(__x86_64__) || defined(KE_PLAIN_C)
+#define K_ASM 0
+#elif KE_VBYTES == 64
+#define K_ASM 512
+#elif KE_HAVE_AVX2
+#define K_ASM 256
+#else
+#define K_ASM 128
+#endif
+#define K_FUSED (KE_HAVE_FMA && K_ASM >= 256) /* k_fma() is there */
 
 #define K_INLINE static inline __attribute__((always_inline))
 #define K_INF __builtin_inf()
@@ -71,51 +84,183 @@ typedef float k_f4 __attribute__((vector_size(KE_VBYTES)));
 typedef double k_f8 __attribute__((vector_size(KE_VBYTES)));
 typedef int32_t k_i4 __attribute__((vector_size(KE_VBYTES)));
 typedef int64_t k_i8 __attribute__((vector_size(KE_VBYTES)));
+typedef uint64_t k_u8 __attribute__((vector_size(KE_VBYTES)));
 
+/* The functions on doubles exist in both precisions, since float32 takes the hard cases through
+ * double. Each is named K_D(name): plain name where double is the real, else name_d. */
+#define K_R(name) name
 #if KE_REAL_BYTES == 4
 typedef float real;
 typedef k_f4 vr;
 typedef k_i4 vi;
-#define K_ASM_PACKED "ps"
+#define K_D(name) name##_d
 #else
 typedef double real;
 typedef k_f8 vr;
 typedef k_i8 vi;
-#define K_ASM_PACKED "pd"
+#define K_D(name) name
 #endif
 typedef real vru __attribute__((vector_size(KE_VBYTES), aligned(KE_REAL_BYTES), may_alias));
 #define KE_W (KE_VBYTES / KE_REAL_BYTES)
 #define K(x) ((real)(x))
 
-/* the C library, for arguments where a polynomial will not do */
-#if KE_REAL_BYTES == 4
-float sqrtf(float), sinf(float), cosf(float), powf(float, float);
-#define K_LIBM(name) name##f
+/* ---- single instructions --------------------------------------------------------------------- */
+
+#if K_ASM >= 256
+#define K_ASM_1(name, V, instruction, ...)                                                         \
+  K_INLINE V name(V a)                                                                             \
+  {                                                                                                \
+    V r;                                                                                           \
+    __asm__(instruction " " __VA_ARGS__ "%1, %0" : "=v"(r) : "v"(a));                              \
+    return r;                                                                                      \
+  }
+#define K_ASM_2(name, V, instruction)                                                              \
+  K_INLINE V name(V a, V b)                                                                        \
+  {                                                                                                \
+    V r;                                                                                           \
+    __asm__(instruction " %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));                                 \
+    return r;                                                                                      \
+  }
+#define K_ASM_3(name, V, instruction)                                                              \
+  K_INLINE V name(V a, V b, V c)                                                                   \
+  {                                                                                                \
+    __asm__(instruction " %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));                                 \
+    return c;                                                                                      \
+  }
+#define K_KEEP(V, name)                                                                            \
+  K_INLINE V name(V a)                                                                             \
+  {                                                                                                \
+    __asm__("" : "+v"(a));                                                                         \
+    return a;                                                                                      \
+  }
+#if K_ASM == 512
+#define K_ASM_WHOLE(name, V, packed, mode) K_ASM_1(name, V, "vrndscale" packed, "$" mode ", ")
 #else
-double sqrt(double), sin(double), cos(double), pow(double, double);
-#define K_LIBM(name) name
+#define K_ASM_WHOLE(name, V, packed, mode) K_ASM_1(name, V, "vround" packed, "$" mode ", ")
+#endif
+#define K_INSTRUCTIONS(F, S, V, I, packed, sqrt1)                                                  \
+  K_ASM_2(F(k_max), V, "vmax" packed)                                                              \
+  K_ASM_2(F(k_min), V, "vmin" packed)                                                              \
+  K_ASM_1(F(k_sqrt), V, "vsqrt" packed, "")                                                        \
+  K_ASM_WHOLE(F(k_floor), V, packed, "9")                                                          \
+  K_ASM_WHOLE(F(k_ceil), V, packed, "10")                                                          \
+  K_ASM_WHOLE(F(k_trunc), V, packed, "11")                                                         \
+  K_KEEP(V, F(k_keep))
+#elif K_ASM == 128
+#define K_ASM_2(name, V, instruction)                                                              \
+  K_INLINE V name(V a, V b)                                                                        \
+  {                                                                                                \
+    __asm__(instruction " %1, %0" : "+x"(a) : "x"(b));                                             \
+    return a;                                                                                      \
+  }
+#define K_INSTRUCTIONS(F, S, V, I, packed, sqrt1)                                                  \
+  K_ASM_2(F(k_max), V, "max" packed)                                                               \
+  K_ASM_2(F(k_min), V, "min" packed)                                                               \
+  K_INLINE V F(k_sqrt)(V a)                                                                        \
+  {                                                                                                \
+    V r;                                                                                           \
+    __asm__("sqrt" packed " %1, %0" : "=x"(r) : "x"(a));                                           \
+    return r;                                                                                      \
+  }                                                                                                \
+  K_WHOLE(F, S, V, I)                                                                              \
+  K_INLINE V F(k_keep)(V a)                                                                        \
+  {                                                                                                \
+    __asm__("" : "+x"(a));                                                                         \
+    return a;                                                                                      \
+  }
+#else
+#define K_INSTRUCTIONS(F, S, V, I, packed, sqrt1)                                                  \
+  K_INLINE V F(k_max)(V a, V b)                                                                    \
+  {                                                                                                \
+    return F(k_select)(a > b, a, b);                                                               \
+  }                                                                                                \
+  K_INLINE V F(k_min)(V a, V b)                                                                    \
+  {                                                                                                \
+    return F(k_select)(a < b, a, b);                                                               \
+  }                                                                                                \
+  K_INLINE V F(k_sqrt)(V a)                                                                        \
+  {                                                                                                \
+    for (unsigned l = 0; l < sizeof(V) / sizeof(S); l++) a[l] = sqrt1(a[l]);                       \
+    return a;                                                                                      \
+  }                                                                                                \
+  K_WHOLE(F, S, V, I)                                                                              \
+  K_INLINE V F(k_keep)(V a)                                                                        \
+  {                                                                                                \
+    __asm__("" : "+m"(a));                                                                         \
+    return a;                                                                                      \
+  }
 #endif
 
-K_INLINE vr k_set(real a)
-{
-  return a - (vr){0};
-}
-K_INLINE vr k_select(vi mask, vr yes, vr no)
-{
-  return (vr)((mask & (vi)yes) | (~mask & (vi)no));
-}
-K_INLINE vr k_abs(vr a)
-{
-  return (vr)((vi)a & ~(vi)k_set(-K(0)));
-}
+/* Whole numbers without an instruction for them: adding 1 / epsilon and taking it away rounds to
+ * the nearest; what has no fraction, Inf and NaN included, is left alone. */
+#define K_WHOLE(F, S, V, I)                                                                        \
+  K_INLINE V F(k_trunc)(V a)                                                                       \
+  {                                                                                                \
+    const S big = sizeof(S) == 4 ? (S)0x1p23 : (S)0x1p52;                                          \
+    V size = F(k_abs)(a), near = (size + big) - big;                                               \
+    near -= F(k_where)(near > size, F(k_set)((S)1));                                               \
+    return F(k_copysign)(F(k_select)(size < big, near, a), a);                                     \
+  }                                                                                                \
+  K_INLINE V F(k_floor)(V a)                                                                       \
+  {                                                                                                \
+    V whole = F(k_trunc)(a);                                                                       \
+    return F(k_copysign)(whole - F(k_where)(whole > a, F(k_set)((S)1)), a);                        \
+  }                                                                                                \
+  K_INLINE V F(k_ceil)(V a)                                                                        \
+  {                                                                                                \
+    V whole = F(k_trunc)(a);                                                                       \
+    return F(k_copysign)(whole + F(k_where)(whole < a, F(k_set)((S)1)), a);                        \
+  }
+
+/* k_max and k_min give b where a or b is NaN, as the x86 instructions do: k_max(low, x) keeps a NaN
+ * x. k_keep() gives a as it was rounded: what made it is not joined to what follows. */
+#define K_BASICS(F, S, V, I, packed, sqrt1)                                                        \
+  K_INLINE V F(k_set)(S a)                                                                         \
+  {                                                                                                \
+    return a - (V){0};                                                                             \
+  }                                                                                                \
+  K_INLINE V F(k_select)(I mask, V yes, V no)                                                      \
+  {                                                                                                \
+    return (V)((mask & (I)yes) | (~mask & (I)no));                                                 \
+  }                                                                                                \
+  K_INLINE V F(k_where)(I mask, V yes) /* elsewhere 0 */                                           \
+  {                                                                                                \
+    return (V)(mask & (I)yes);                                                                     \
+  }                                                                                                \
+  K_INLINE V F(k_abs)(V a)                                                                         \
+  {                                                                                                \
+    return (V)((I)a & ~(I)F(k_set)(-(S)0));                                                        \
+  }                                                                                                \
+  K_INLINE V F(k_copysign)(V size, V sign)                                                         \
+  {                                                                                                \
+    return F(k_select)((I)F(k_set)(-(S)0), sign, size);                                            \
+  }                                                                                                \
+  K_INSTRUCTIONS(F, S, V, I, packed, sqrt1)
+
+K_BASICS(K_D, double, k_f8, k_i8, "pd", __builtin_sqrt)
+#if KE_REAL_BYTES == 4
+K_BASICS(K_R, float, k_f4, k_i4, "ps", __builtin_sqrtf)
+#endif
+
 K_INLINE int k_any(vi mask)
 {
+#if K_ASM == 256 && KE_VBYTES == 32
+  int any;
+  __asm__("vmovmskps %1, %0" : "=r"(any) : "x"(mask));
+  return any;
+#elif K_ASM == 256 || K_ASM == 128
+  int any;
+  __asm__("movmskps %1, %0" : "=r"(any) : "x"(mask));
+  return any;
+#else
   k_i8 m = (k_i8)mask;
   int64_t any = 0;
   for (int l = 0; l < KE_VBYTES / 8; l++) any |= m[l];
   return any != 0;
+#endif
 }
-/* The lanes' sum in double, always in the same order: first half plus second half, and so on. */
+
+/* The lanes' sum in double, always in the same order: one half plus the other, and so on. */
 K_INLINE double k_hsum(vr a)
 {
   double s[KE_W];
@@ -125,114 +270,593 @@ K_INLINE double k_hsum(vr a)
   return s[0];
 }
 
-/* k_max and k_min return b where a or b is NaN, as the x86 instructions do: k_max(low, x) keeps a NaN x */
-#if KE_ASM_AVX512 || KE_ASM_AVX
-#define K_ASM_2(name, instruction)                                                                  \
-  K_INLINE vr name(vr a, vr b)                                                                      \
-  {                                                                                                 \
-    vr r;                                                                                           \
-    __asm__(instruction K_ASM_PACKED " %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));                     \
-    return r;                                                                                       \
-  }
-K_ASM_2(k_max, "vmax")
-K_ASM_2(k_min, "vmin")
-K_INLINE vr k_sqrt(vr a)
-{
-  vr r;
-  __asm__("vsqrt" K_ASM_PACKED " %1, %0" : "=v"(r) : "v"(a));
-  return r;
-}
-#elif KE_ASM_SSE
-#define K_ASM_2(name, instruction)                                                                  \
-  K_INLINE vr name(vr a, vr b)                                                                      \
-  {                                                                                                 \
-    __asm__(instruction K_ASM_PACKED " %1, %0" : "+x"(a) : "x"(b));                                 \
-    return a;                                                                                       \
-  }
-K_ASM_2(k_max, "max")
-K_ASM_2(k_min, "min")
-K_INLINE vr k_sqrt(vr a)
-{
-  vr r;
-  __asm__("sqrt" K_ASM_PACKED " %1, %0" : "=x"(r) : "x"(a));
-  return r;
-}
-#else
-K_INLINE vr k_max(vr a, vr b)
-{
-  return k_select(a > b, a, b);
-}
-K_INLINE vr k_min(vr a, vr b)
-{
-  return k_select(a < b, a, b);
-}
-K_INLINE vr k_sqrt(vr a)
-{
-  for (int l = 0; l < KE_W; l++) a[l] = K_LIBM(sqrt)(a[l]);
-  return a;
-}
+/* For arguments that the vector code leaves out: one lane after the other by the C library. */
+#define K_LANES(r, a, mask, call)                                                                  \
+  if (K_RARE(k_any((vi)(mask))))                                                                   \
+    for (unsigned l = 0; l < sizeof(a) / sizeof(a[0]); l++)                                        \
+      if ((mask)[l]) (r)[l] = call((a)[l])
+
+/* ---- exact sums and products of doubles ------------------------------------------------------ */
+
+#if K_FUSED
+K_ASM_3(K_D(k_fma), k_f8, "vfmadd231pd")   /* a * b + c in one rounding */
+K_ASM_3(K_D(k_fnma), k_f8, "vfnmadd231pd") /* c - a * b */
+#if KE_REAL_BYTES == 4
+K_ASM_3(k_fnma, k_f4, "vfnmadd231ps")
+#endif
 #endif
 
-/* 1 / sqrt(a), but 0 at 0: the distance of a point to itself has gradient 0 */
-K_INLINE vr k_rsqrt(vr a)
+/* a with its last n bits taken away */
+K_INLINE k_f8 k_head(k_f8 a, int n)
 {
-  return k_select(a == K(0), k_set(0), K(1) / k_sqrt(a));
+  return (k_f8)((k_u8)a >> n << n);
 }
 
-/* exp and exp2: x = n ln 2 + r, a polynomial in r, then twice half of n into the exponent, so that overflow
- * and gradual underflow come by themselves. vscalef does the last in one instruction. */
-#if KE_ASM_AVX512
-K_ASM_2(k_scale, "vscalef")
-#elif KE_REAL_BYTES == 4
-K_INLINE vr k_scale_bits(vr p, vi n)
+/* a + b = sum + low exactly, for |a| >= |b| or a = 0 */
+K_INLINE k_f8 k_two_sum_fast(k_f8 a, k_f8 b, k_f8 *low)
 {
-  vi n1 = n >> 1, n2 = n - n1;
-  return p * (vr)((n1 + 127) << 23) * (vr)((n2 + 127) << 23);
+  k_f8 sum = a + b;
+  *low = b - (sum - a);
+  return sum;
 }
+
+/* a + b = sum + low exactly */
+K_INLINE k_f8 k_two_sum(k_f8 a, k_f8 b, k_f8 *low)
+{
+  k_f8 sum = a + b, b1 = sum - a;
+  *low = (a - (sum - b1)) + (b - b1);
+  return sum;
+}
+
+/* a * b = product + low, exactly but for the last bit of low */
+K_INLINE k_f8 k_two_product(k_f8 a, k_f8 b, k_f8 *low)
+{
+  k_f8 product = K_D(k_keep)(a * b);
+#if K_FUSED
+  *low = K_D(k_fma)(a, b, -product);
 #else
-K_INLINE vr k_scale_bits(vr p, vi n)
-{
-  vi n1 = n >> 1, n2 = n - n1;
-  return p * (vr)((n1 + 1023) << 52) * (vr)((n2 + 1023) << 52);
-}
+  k_f8 a1 = k_head(a, 27), a2 = a - a1, b1 = k_head(b, 27), b2 = b - b1; /* a1 * b1 is exact */
+  *low = (((a1 * b1 - product) + a1 * b2) + a2 * b1) + a2 * b2;
 #endif
+  return product;
+}
+
+/* ---- exponential and logarithm of doubles ---------------------------------------------------- */
+
+#define K_ROUND 6755399441055744.0 /* 1.5 * 2^52: adding it leaves a whole number in the low bits */
+#define K_ROUND_BITS 0x4338000000000000
+
+/* The whole number in a + K_ROUND, as a number of k_i8 */
+#define K_WHOLE_BITS(rounded) ((k_i8)(rounded) - K_ROUND_BITS)
+
+/* p * 2^n, n = z - K_ROUND: half of n after the other, so that overflow and gradual underflow come
+ * by themselves */
+K_INLINE k_f8 K_D(k_scale)(k_f8 p, k_f8 z)
+{
+#if K_ASM == 512
+  k_f8 n = z - K_ROUND;
+  __asm__("vscalefpd %1, %0, %0" : "+v"(p) : "v"(n));
+  return p;
+#else
+  k_u8 n = (k_u8)(K_WHOLE_BITS(z) + 2 * 1023), half = n >> 1;
+  return p * (k_f8)(half << 52) * (k_f8)((n - half) << 52);
+#endif
+}
+
+/* (e^r - 1 - r) / r^2, |r| <= ln 2 / 2 */
+K_INLINE k_f8 k_exp_tail(k_f8 r)
+{
+  k_f8 q = 0x1.71df252bdc215p-19 + r * (0x1.28ad76349442bp-22 + r * 0x1.ad7fb834c5f74p-26);
+  q = 0x1.6c16c1842bb0ap-10 + r * (0x1.a01a012a6487cp-13 + r * (0x1.a0199a086681ep-16 + r * q));
+  q = 0x1.55555555554fap-3 + r * (0x1.5555555550874p-5 + r * (0x1.1111111127bd0p-7 + r * q));
+  return 0x1.000000000000ap-1 + r * q;
+}
+
+#define K_LOG2E 0x1.71547652b82fep+0
+#define K_LN2_HIGH 0x1.62e42fefa0000p-1 /* 37 bits: times a whole number up to 2^16 it is exact */
+#define K_LN2_LOW 0x1.cf79abc9e3b39p-40
+
+/* e^(x + more) = p * 2^(z - K_ROUND), p near 1; more is far below 1 */
+K_INLINE k_f8 k_exp_parts(k_f8 x, k_f8 more, k_f8 *z)
+{
+  k_f8 c = K_D(k_min)(K_D(k_set)(712.), K_D(k_max)(K_D(k_set)(-747.), x)), n, h, low, r;
+  *z = c * K_LOG2E + K_ROUND;
+  n = *z - K_ROUND;
+  h = c - n * K_LN2_HIGH;
+  low = n * K_LN2_LOW - more;
+  r = h - low;
+  return 1. + (h + (r * r * k_exp_tail(r) - low));
+}
+
+/* e^x: x = n ln 2 + r, a polynomial in r, n into the exponent */
+K_INLINE k_f8 K_D(k_exp)(k_f8 x)
+{
+  k_f8 z, p;
+#if K_FUSED
+  k_f8 c = K_D(k_min)(K_D(k_set)(712.), K_D(k_max)(K_D(k_set)(-747.), x)), n, r;
+  z = c * K_LOG2E + K_ROUND;
+  n = z - K_ROUND;
+  r = c - n * K_LN2_HIGH;
+  r = r - n * K_LN2_LOW;
+  p = 1. + r * (1. + r * k_exp_tail(r));
+#else
+  p = k_exp_parts(x, (k_f8){0}, &z);
+#endif
+  return K_D(k_scale)(p, z);
+}
+
+/* 2^x: x less its whole part is exact */
+K_INLINE k_f8 K_D(k_exp2)(k_f8 x)
+{
+  k_f8 c = K_D(k_min)(K_D(k_set)(1030.), K_D(k_max)(K_D(k_set)(-1080.), x));
+  k_f8 z = c + K_ROUND, f = c - (z - K_ROUND), p;
+  p = 0x1.b5267e040459cp-24 + f * (0x1.e61b58ebd126bp-28 + f * 0x1.e799d47c044b2p-32);
+  p = 0x1.4309130edb3e2p-13 + f * (0x1.ffcbfba9052bfp-17 + f * (0x1.62bfc79792b3fp-20 + f * p));
+  p = 0x1.c6b08d7049fe7p-5 + f * (0x1.3b2ab6fba010cp-7 + f * (0x1.5d87fe78cd828p-10 + f * p));
+#if K_FUSED
+  p = 0x1.62e42fefa39efp-1 + f * (0x1.ebfbdff82c5a4p-3 + f * p);
+  p = 1. + f * p;
+#else /* the leading term as head + rest, to keep one rounding out of the sum */
+  k_f8 head = k_head(f, 27), rest = (f - head) * 0x1.62e42fep-1 + f * 0x1.f473de6af278ep-30;
+  p = 1. + (head * 0x1.62e42fep-1 + (rest + f * f * (0x1.ebfbdff82c5a4p-3 + f * p)));
+#endif
+  return K_D(k_scale)(p, z);
+}
+
+/* x = m 2^n, m from sqrt(1/2) to sqrt(2); x normal, > 0 */
+K_INLINE k_f8 k_split(k_f8 x, k_f8 *n)
+{
+  const uint64_t to_next = 0x3ff0000000000000 - 0x3fe6a09e667f3bcd; /* 1 less sqrt(1/2), as bits */
+  k_u8 e = ((k_u8)x + to_next) >> 52; /* n + 1023 */
+  *n = (k_f8)(e | 0x4330000000000000) - (0x1p52 + 1023);
+  return (k_f8)((k_u8)x - ((e - 1023) << 52));
+}
+
+/* The same for subnormal x too */
+K_INLINE k_f8 k_split_any(k_f8 x, k_f8 *n)
+{
+  k_i8 tiny = x < 0x1p-1022;
+  k_f8 m = k_split(K_D(k_select)(tiny, x * 0x1p54, x), n);
+  *n -= K_D(k_where)(tiny, K_D(k_set)(54.));
+  return m;
+}
+
+/* (log((1 + s) / (1 - s)) - 2 s) / s with z = s^2, s = f / (2 + f), 1 + f from sqrt(1/2) to
+ * sqrt(2) */
+K_INLINE k_f8 k_log_tail(k_f8 z)
+{
+  k_f8 w = z * z, r;
+  r = w * (0x1.999999997fa04p-2 + w * (0x1.c71c51d8e78afp-3 + w * 0x1.39a09d078c69fp-3));
+  z *= 0x1.5555555555593p-1 +
+       w * (0x1.2492494229359p-2 + w * (0x1.7466496cb03dep-3 + w * 0x1.2f112df3e5244p-3));
+  return r + z;
+}
+
+/* n ln 2 + log(1 + f) + more, with f as in k_log_tail() and more far below it */
+K_INLINE k_f8 k_log_sum(k_f8 n, k_f8 f, k_f8 more)
+{
+  k_f8 s = f / (f + 2.), h = 0.5 * f * f;
+  k_f8 rest = s * (h + k_log_tail(s * s)) + (n * 0x1.a39ef35793c76p-33 + more);
+  return n * 0x1.62e42fee00000p-1 - ((h - rest) - f);
+}
+
+/* What a logarithm is at 0, below 0, at Inf and NaN, where r was computed for all else */
+K_INLINE k_f8 k_log_special(k_f8 x, k_f8 r)
+{
+  r = K_D(k_select)(x == 0., K_D(k_set)(-K_INF), r);
+  r = K_D(k_select)(~(x >= 0.), K_D(k_set)(K_NAN), r);
+  return K_D(k_select)(x == K_INF, x, r);
+}
+
+K_INLINE k_f8 K_D(k_log)(k_f8 x)
+{
+  k_f8 n, f = k_split_any(x, &n) - 1.;
+  return k_log_special(x, k_log_sum(n, f, (k_f8){0}));
+}
+
+/* log(1 + f) in other bases: f - f^2/2 as head, with few bits, and rest, so that the products with
+ * the parts of 1 / log(base) lose nothing. n times the logarithm of 2 is added to it. */
+K_INLINE k_f8 k_log_base(k_f8 x, double inv_high, double inv_low, double two_high, double two_low)
+{
+  k_f8 n, f = k_split_any(x, &n) - 1., s = f / (f + 2.), h = 0.5 * f * f, head, rest, high, low;
+  head = k_head(f - h, 32);
+  rest = ((f - head) - h) + s * (h + k_log_tail(s * s));
+  high = k_two_sum_fast(n * two_high, head * inv_high, &low);
+  low += n * two_low + ((rest + head) * inv_low + rest * inv_high);
+  return k_log_special(x, high + low);
+}
+K_INLINE k_f8 K_D(k_log2)(k_f8 x)
+{
+  return k_log_base(x, 0x1.7154765200000p+0, 0x1.705fc2eefa200p-33, 1., 0.);
+}
+K_INLINE k_f8 K_D(k_log10)(k_f8 x)
+{
+  return k_log_base(x, 0x1.bcb7b15200000p-2, 0x1.b9438ca9aadd5p-36, 0x1.34413509f7800p-2,
+                    0x1.fef311f12b358p-46);
+}
+
+/* log(1 + x + more), more far below 1 + x. 1 + x = u + what was lost; near 0, f is x itself. */
+K_INLINE k_f8 k_log1p_more(k_f8 x, k_f8 more)
+{
+  k_f8 u = 1. + x, n, m = k_split(u, &n), lost = x - (u - 1.);
+  k_i8 near = n == 0.;
+  k_f8 f = K_D(k_select)(near, x, m - 1.);
+  more = (K_D(k_select)(near, (k_f8){0}, lost) + more) / u;
+  return k_log_special(u, K_D(k_select)(x == 0., x, k_log_sum(n, f, more)));
+}
+K_INLINE k_f8 K_D(k_log1p)(k_f8 x)
+{
+  return k_log1p_more(x, (k_f8){0});
+}
+
+/* e^x - 1 = 2^n ((1 - 2^-n) + (e^r - 1)), the first exact or not needed exactly */
+K_INLINE k_f8 K_D(k_expm1)(k_f8 x)
+{
+  k_f8 c = K_D(k_min)(K_D(k_set)(712.), K_D(k_max)(K_D(k_set)(-40.), x));
+  k_f8 z = c * K_LOG2E + K_ROUND, n = z - K_ROUND, h = c - n * K_LN2_HIGH, low = n * K_LN2_LOW;
+  k_f8 r = h - low, minus_n = K_ROUND - K_D(k_min)(K_D(k_set)(64.), n), sum, lost;
+  sum = k_two_sum_fast(1. - (k_f8)((K_WHOLE_BITS(minus_n) + 1023) << 52), h, &lost);
+  sum += lost + (r * r * k_exp_tail(r) - low);
+  return K_D(k_select)(x == 0., x, K_D(k_scale)(sum, z));
+}
+
+/* ---- powers ---------------------------------------------------------------------------------- */
+
+/* log(m 2^n) = high + low to about 2^-64: 2 atanh(s), s = (m - 1) / (m + 1), the first terms of its
+ * series in twice the precision */
+K_INLINE k_f8 k_log_pair(k_f8 m, k_f8 n, k_f8 *low)
+{
+  k_f8 f = m - 1., g = m + 1., inv = 1. / g, s = f * inv, s_low, z, z_low, t, c, c_low, p, p_low;
+  k_f8 q, q_low;
+  q = k_two_product(s, g, &q_low);
+  s_low = (((f - q) - q_low) - s * (m - (g - 1.))) * inv;
+  z = k_two_product(s, s, &z_low);
+  z_low += 2. * s * s_low;
+  t = 0x1.1115481bbb575p-4 + z * (0x1.e01b2272a2355p-5 + z * 0x1.da95688cd3ab1p-5);
+  t = 0x1.c71c71c74d111p-4 + z * (0x1.745d173c67656p-4 + z * (0x1.3b13a9fab03d5p-4 + z * t));
+  t = z * (0x1.999999999999ap-3 + z * (0x1.24924924922fcp-3 + z * t));
+  c = k_two_sum_fast(K_D(k_set)(0x1.5555555555555p-2), t, &c_low);
+  c_low += 0x1.5555555555555p-56;
+  p = k_two_product(z, c, &p_low);
+  p_low += z * c_low + z_low * c;
+  q = k_two_product(s, p, &q_low);
+  q_low += s * p_low + (s_low + s_low * p);
+  s = k_two_sum_fast(s, q, &s_low);
+  s_low += q_low;
+  s = k_two_sum_fast(n * 0x1.62e42fefa3800p-1, 2. * s, low);
+  *low += 2. * s_low + n * 0x1.ef35793c76730p-45;
+  return s;
+}
+
+/* C's pow: |a|^b = e^(b log |a|), then the sign and the special values */
+K_INLINE k_f8 k_pow_of(k_f8 a, k_f8 b, int to_double)
+{
+  k_f8 size = K_D(k_abs)(a), b_size = K_D(k_abs)(b), n, m = k_split_any(size, &n), l, low, y, r, z;
+  k_f8 half = 0.5 * b_size;
+  k_i8 whole = (b_size >= 0x1p52) | ((b_size + 0x1p52) - 0x1p52 == b_size);
+  k_i8 odd = whole & ~((half >= 0x1p52) | ((half + 0x1p52) - 0x1p52 == half));
+  y = K_D(k_min)(K_D(k_set)(0x1p64), K_D(k_max)(K_D(k_set)(-0x1p64), b));
+  if (to_double) {
+    l = k_log_pair(m, n, &low);
+    r = k_two_product(y, l, &z);
+    low = z + y * low;
+    low = K_D(k_where)(K_D(k_abs)(r) < 1000., low);
+  } else {
+    r = y * k_log_sum(n, m - 1., (k_f8){0});
+    low = (k_f8){0};
+  }
+  r = k_exp_parts(r, low, &z);
+  r = K_D(k_scale)(r, z);
+  k_i8 edge = (size == 0.) | (size == K_INF), up = (size == K_INF) ^ (b < 0.);
+  r = K_D(k_select)(edge, K_D(k_where)(up, K_D(k_set)(K_INF)), r);
+  r = (k_f8)((k_i8)r ^ ((k_i8)a & odd & (k_i8)K_D(k_set)(-0.)));
+  r = K_D(k_select)((a < 0.) & ~edge & ~whole, K_D(k_set)(K_NAN), r);
+  r = K_D(k_select)((a != a) | (b != b), a + b, r);
+  return K_D(k_select)((a == 1.) | (b == 0.), K_D(k_set)(1.), r);
+}
+
+/* ---- circular functions ---------------------------------------------------------------------- */
+
+#define K_2_PI 0x1.45f306dc9c883p-1
+#define K_FAR 0x1p20 /* beyond it, multiples of pi / 2 have too few bits here */
+
+/* x = n pi / 2 + r + low, |x| < K_FAR; z = n + K_ROUND. The parts of pi / 2 are such that the first
+ * difference is exact, and the next ones come with what they lose: x can be within 2^-60 of
+ * n pi / 2. */
+K_INLINE k_f8 k_quarters(k_f8 x, k_f8 *low, k_f8 *z)
+{
+  k_f8 n, r, lost;
+  *z = x * K_2_PI + K_ROUND;
+  n = *z - K_ROUND;
+#if K_FUSED
+  k_f8 t, t_low;
+  r = K_D(k_fnma)(n, K_D(k_set)(0x1.921fb54442d18p+0), x);
+  t = k_two_product(n, K_D(k_set)(0x1.1a62633145c07p-54), &t_low);
+  r = k_two_sum(r, -t, &lost);
+  *low = (lost - t_low) - n * -0x1.f1976b7ed8fbcp-110;
+#else
+  k_f8 lost2;
+  r = x - n * 0x1.921fb54400000p+0;
+  r = k_two_sum(r, n * -0x1.0b4611a600000p-34, &lost);
+  r = k_two_sum(r, n * -0x1.3198a2e000000p-69, &lost2);
+  *low = (lost + lost2) - n * 0x1.b839a252049c1p-104;
+#endif
+  return r;
+}
+
+/* sin and cos of r + low, |r| <= pi / 4 */
+K_INLINE void k_sin_cos(k_f8 r, k_f8 low, k_f8 *sine, k_f8 *cosine)
+{
+  k_f8 r2 = r * r, h = 0.5 * r2, w = 1. - h, s, c;
+  s = 0x1.71de357b1fe7dp-19 + r2 * (-0x1.ae5e68a2b9cebp-26 + r2 * 0x1.5d93a5acfd57cp-33);
+  s = 0x1.111111110f8a6p-7 + r2 * (-0x1.a01a019c161d5p-13 + r2 * s);
+  s = -0x1.5555555555549p-3 + r2 * s;
+  c = -0x1.27e4f809c52adp-22 + r2 * (0x1.1ee9ebdb4b1c4p-29 + r2 * -0x1.8fae9be8838d4p-37);
+  c = -0x1.6c16c16c15177p-10 + r2 * (0x1.a01a019cb1590p-16 + r2 * c);
+  c = r2 * r2 * (0x1.555555555554cp-5 + r2 * c);
+  *sine = r + (r * r2 * s + w * low);
+  *cosine = w + (((1. - w) - h) + (c - r * low));
+}
+
+/* sin(x + quarter pi / 2) */
+K_INLINE k_f8 k_sin_near(k_f8 x, int quarter)
+{
+  k_f8 z, low, r = k_quarters(x, &low, &z), s, c;
+  k_i8 q = (k_i8)z + quarter;
+  k_sin_cos(r, low, &s, &c);
+  s = K_D(k_select)(-(q & 1), c, s);
+  return (k_f8)((k_i8)s ^ ((q & 2) << 62));
+}
+K_INLINE k_f8 k_tan_near(k_f8 x)
+{
+  k_f8 z, low, r = k_quarters(x, &low, &z), s, c;
+  k_i8 odd = -((k_i8)z & 1);
+  k_sin_cos(r, low, &s, &c);
+  r = K_D(k_select)(odd, c, s) / K_D(k_select)(odd, s, c);
+  return (k_f8)((k_i8)r ^ (odd & (k_i8)K_D(k_set)(-0.)));
+}
+
+/* (asin(s) - s) / s^3 with z = s^2 <= 1/4 */
+K_INLINE k_f8 k_asin_tail(k_f8 z)
+{
+  k_f8 r = 0x1.20a9f2e2edbcfp-6 + z * (-0x1.f170025c1e44fp-7 + z * 0x1.dabba2b7df4e8p-6);
+  r = 0x1.780afddec10c3p-7 + z * (0x1.52eb7199c46d7p-7 + z * (0x1.6037560611a09p-8 + z * r));
+  r = 0x1.6e8bb30e1ed28p-6 + z * (0x1.1c4d1a7281b43p-6 + z * (0x1.c9d1fdde36353p-7 + z * r));
+  r = 0x1.6db6db6e442c2p-5 + z * (0x1.f1c71c1478c97p-6 + z * r);
+  return 0x1.5555555555556p-3 + z * (0x1.3333333332dc8p-4 + z * r);
+}
+
+#define K_PI_2 0x1.921fb54442d18p+0
+#define K_PI_2_LOW 0x1.1a62633145c07p-54
+
+/* For |x| > 1/2 (`big`), asin |x| = pi/2 - 2 asin(s), s = sqrt((1 - |x|) / 2). Gives s, else |x|;
+ * in rest asin(s) - s, and what the root lost. NaN for |x| > 1. */
+K_INLINE k_f8 k_asin_parts(k_f8 x, k_i8 big, k_f8 *rest)
+{
+  k_f8 size = K_D(k_abs)(x);
+  k_f8 z = K_D(k_select)(big, 0.5 - 0.5 * size, x * x), s, square, low;
+  s = K_D(k_select)(big, K_D(k_sqrt)(z), size);
+  square = k_two_product(s, s, &low);
+  low = K_D(k_where)(big & (s > 0.), ((z - square) - low) / (s + s));
+  *rest = s * (z * k_asin_tail(z)) + low;
+  return s;
+}
+K_INLINE k_f8 K_D(k_asin)(k_f8 x)
+{
+  k_i8 big = K_D(k_abs)(x) > 0.5;
+  k_f8 rest, s = k_asin_parts(x, big, &rest);
+  k_f8 far = K_PI_2 - 2. * s, lost = (K_PI_2 - far) - 2. * s;
+  far = far + (lost + (K_PI_2_LOW - 2. * rest));
+  return K_D(k_copysign)(K_D(k_select)(big, far, s + rest), x);
+}
+K_INLINE k_f8 K_D(k_acos)(k_f8 x)
+{
+  k_i8 big = K_D(k_abs)(x) > 0.5, below = x < 0.;
+  k_f8 rest, s = k_asin_parts(x, big, &rest), from, high, lost;
+  /* acos x = pi/2 - asin x in the middle, 2 asin s above, pi - 2 asin s below */
+  s = K_D(k_select)(big, 2. * s, s), rest = K_D(k_select)(big, 2. * rest, rest);
+  from = K_D(k_select)(big, K_D(k_where)(below, K_D(k_set)(2. * K_PI_2)), K_D(k_set)(K_PI_2));
+  s = (k_f8)((k_i8)s ^ ((k_i8)K_D(k_set)(-0.) & ~(below ^ big)));
+  rest = (k_f8)((k_i8)rest ^ ((k_i8)K_D(k_set)(-0.) & ~(below ^ big)));
+  high = k_two_sum(from, s, &lost);
+  return high + (lost + (from * (K_PI_2_LOW / K_PI_2) + rest));
+}
+
+/* atan(t) for t >= 0: from the nearest of c = 0, 1/2, 1, 3/2, Inf, where atan(c) is known to twice
+ * the precision: atan(t) = atan(c) + atan((t - c) / (1 + c t)) */
+K_INLINE k_f8 k_atan_of(k_f8 t)
+{
+  k_i8 m1 = t > 0.4375, m2 = t > 0.6875, m3 = t > 1.1875, m4 = t > 2.4375;
+  k_f8 half = K_D(k_set)(0.5), c, high, low, u, z, r;
+  c = K_D(k_where)(m1, half) + K_D(k_where)(m2, half) + K_D(k_where)(m3, half);
+  u = K_D(k_select)(m4, K_D(k_set)(-1.), t - c) / K_D(k_select)(m4, t, 1. + c * t);
+  high = K_D(k_where)(m1, K_D(k_set)(0x1.dac670561bb4fp-2));
+  high = K_D(k_select)(m2, K_D(k_set)(0.5 * K_PI_2), high);
+  high = K_D(k_select)(m3, K_D(k_set)(0x1.f730bd281f69bp-1), high);
+  high = K_D(k_select)(m4, K_D(k_set)(K_PI_2), high);
+  low = K_D(k_where)(m1, K_D(k_set)(0x1.a2b7f222f65e2p-56));
+  low = K_D(k_select)(m2, K_D(k_set)(0.5 * K_PI_2_LOW), low);
+  low = K_D(k_select)(m3, K_D(k_set)(0x1.007887af0cbbdp-56), low);
+  low = K_D(k_select)(m4, K_D(k_set)(K_PI_2_LOW), low);
+  z = u * u;
+  r = 0x1.df127afa8d45p-5 +
+      z * (-0x1.9c7e9c348c7c1p-5 + z * (0x1.3622efc151c46p-5 + z * -0x1.200ca1fa8f2abp-6));
+  r = -0x1.745d0000fe9fp-4 + z * (0x1.3b116cc710b0cp-4 + z * (-0x1.10ed9c98ad37cp-4 + z * r));
+  r = 0x1.99999999989d6p-3 + z * (-0x1.24924923bc28ap-3 + z * (0x1.c71c713b88845p-4 + z * r));
+  r = -0x1.5555555555554p-2 + z * r;
+  return high + (u + (u * z * r + low));
+}
+K_INLINE k_f8 K_D(k_atan)(k_f8 x)
+{
+  return K_D(k_copysign)(k_atan_of(K_D(k_abs)(x)), x);
+}
+
+/* The angle of the point (x, y): C's atan2 */
+K_INLINE k_f8 K_D(k_atan2)(k_f8 y, k_f8 x)
+{
+  k_f8 a = K_D(k_abs)(y), b = K_D(k_abs)(x), t;
+  k_i8 left = K_D(k_copysign)(K_D(k_set)(1.), x) < 0.; /* -0 too */
+  t = K_D(k_select)(a == b, K_D(k_set)(1.), a / b);
+  t = K_D(k_select)(a == 0., K_D(k_set)(0.), t);
+  t = k_atan_of(t);
+  t = K_D(k_select)(left, 2. * K_PI_2 - (t - 2. * K_PI_2_LOW), t);
+  return K_D(k_select)((x != x) | (y != y), x + y, K_D(k_copysign)(t, y));
+}
+
+/* ---- hyperbolic functions and their inverses ------------------------------------------------- */
+
+K_INLINE k_f8 K_D(k_sinh)(k_f8 x)
+{
+  k_f8 size = K_D(k_abs)(x), w, e, r, z = x * x;
+  e = k_exp_parts(size, (k_f8){0}, &w);
+  e = K_D(k_scale)(e, w - 1.);
+  r = 0x1.ae6424ea2ee6ap-26 +
+      z * (0x1.6144eac704733p-33 + z * (0x1.98c01cbe1c081p-41 + z * 0x1.d9ba54a124c11p-47));
+  r = 0x1.11111111111d9p-7 + z * (0x1.a01a019ff8236p-13 + z * (0x1.71de3a7de0352p-19 + z * r));
+  r = size + size * z * (0x1.5555555555555p-3 + z * r);
+  return K_D(k_copysign)(K_D(k_select)(size < 1., r, e - 0.25 / e), x);
+}
+K_INLINE k_f8 K_D(k_cosh)(k_f8 x)
+{
+  k_f8 w, e = k_exp_parts(K_D(k_abs)(x), (k_f8){0}, &w);
+  e = K_D(k_scale)(e, w - 1.);
+  return e + 0.25 / e;
+}
+K_INLINE k_f8 K_D(k_tanh)(k_f8 x)
+{
+  k_f8 size = K_D(k_abs)(x), t = K_D(k_expm1)(size + size), q;
+  k_i8 big = size >= 1.;
+  q = K_D(k_select)(big, K_D(k_set)(2.), t) / (t + 2.);
+  q = K_D(k_select)((t == K_INF) | (big & ~(q == q)), K_D(k_set)(0.), q);
+  return K_D(k_copysign)(K_D(k_select)(big, 1. - q, q), x);
+}
+K_INLINE k_f8 K_D(k_asinh)(k_f8 x)
+{
+  k_f8 size = K_D(k_abs)(x), square = size * size, t, low;
+  k_i8 big = size > 0x1p55; /* there, asinh x = log 2x */
+  t = k_two_sum_fast(size, square / (1. + K_D(k_sqrt)(1. + square)), &low);
+  t = k_log1p_more(K_D(k_select)(big, size, t), K_D(k_where)(~big, low));
+  t += K_D(k_where)(big, K_D(k_set)(0x1.62e42fefa39efp-1));
+  return K_D(k_copysign)(t, x);
+}
+/* log(1 + t + sqrt(t (t + 2))), t = x - 1, the argument of the logarithm to twice the precision */
+K_INLINE k_f8 K_D(k_acosh)(k_f8 x)
+{
+  k_i8 big = x > 0x1p55;
+  k_f8 t = x - 1., g = t + 2., g_low = t - (g - 2.), square, square_low, s, s2, s2_low, low;
+  square = k_two_product(t, g, &square_low);
+  square_low += t * g_low;
+  s = K_D(k_sqrt)(square);
+  s2 = k_two_product(s, s, &s2_low);
+  s2 = (((square - s2) - s2_low) + square_low) / (s + s);
+  s2 = K_D(k_where)(s > 0., s2);
+  t = k_two_sum(t, s, &low);
+  low = K_D(k_where)(~big, low + s2);
+  t = k_log1p_more(K_D(k_select)(big, x, t), low);
+  t += K_D(k_where)(big, K_D(k_set)(0x1.62e42fefa39efp-1));
+  return K_D(k_select)(x < 1., K_D(k_set)(K_NAN), t);
+}
+/* log(1 + 2 |x| / (1 - |x|)) / 2, the quotient to twice the precision */
+K_INLINE k_f8 K_D(k_atanh)(k_f8 x)
+{
+  k_f8 size = K_D(k_abs)(x), d = 1. - size, q = (size + size) / d, p, low;
+  p = k_two_product(q, d, &low);
+  low = ((((size + size) - p) - low) - q * ((1. - d) - size)) / d;
+  return K_D(k_copysign)(0.5 * k_log1p_more(q, low), x);
+}
+
+/* sqrt(a^2 + b^2) by way of a power of 2 where the squares would leave the range */
+K_INLINE k_f8 K_D(k_hypot)(k_f8 a, k_f8 b)
+{
+  k_f8 size = K_D(k_max)(K_D(k_abs)(a), K_D(k_abs)(b)), down, up, r;
+  k_i8 large = size > 0x1p500, small = size < 0x1p-450;
+  down = K_D(k_select)(small, K_D(k_set)(0x1p600), K_D(k_set)(1.));
+  down = K_D(k_select)(large, K_D(k_set)(0x1p-600), down);
+  up = K_D(k_select)(small, K_D(k_set)(0x1p-600), K_D(k_set)(1.));
+  up = K_D(k_select)(large, K_D(k_set)(0x1p600), up);
+  a *= down, b *= down;
+  r = K_D(k_sqrt)(a * a + b * b) * up;
+  return K_D(k_select)((K_D(k_abs)(a) == K_INF) | (K_D(k_abs)(b) == K_INF), K_D(k_set)(K_INF), r);
+}
+
+/* ---- the real functions ---------------------------------------------------------------------- */
 
 #if KE_REAL_BYTES == 4
-#define K_ROUND 12582912.f /* 1.5 * 2^23: adding it rounds to a whole number, left in the low bits */
-#define K_ROUND_BITS 0x4b400000
+#define K_LIBM(name) __builtin_##name##f
+
+typedef float k_half __attribute__((vector_size(KE_VBYTES / 2)));
+typedef union {
+  vr whole;
+  k_half half[2];
+} k_halves;
+
+/* A float function by way of the double one, half a vector after the other */
+#define K_WIDE_1(name, call)                                                                       \
+  K_INLINE vr name(vr a)                                                                           \
+  {                                                                                                \
+    k_halves h = {a};                                                                              \
+    for (int i = 0; i < 2; i++)                                                                    \
+      h.half[i] = __builtin_convertvector(call(__builtin_convertvector(h.half[i], k_f8)), k_half); \
+    return h.whole;                                                                                \
+  }
+#define K_WIDE_2(name, call)                                                                       \
+  K_INLINE vr name(vr a, vr b)                                                                     \
+  {                                                                                                \
+    k_halves h = {a}, g = {b};                                                                     \
+    for (int i = 0; i < 2; i++)                                                                    \
+      h.half[i] = __builtin_convertvector(call(__builtin_convertvector(h.half[i], k_f8),           \
+                                               __builtin_convertvector(g.half[i], k_f8)),          \
+                                          k_half);                                                 \
+    return h.whole;                                                                                \
+  }
+
+#define K_ROUND_4 12582912.f /* 1.5 * 2^23 */
+#define K_ROUND_BITS_4 0x4b400000
+
+K_INLINE vr k_scale(vr p, vr z)
+{
+#if K_ASM == 512
+  vr n = z - K_ROUND_4;
+  __asm__("vscalefps %1, %0, %0" : "+v"(p) : "v"(n));
+  return p;
+#else
+  vi n = (vi)z - K_ROUND_BITS_4, half = n >> 1;
+  return p * (vr)((half + 127) << 23) * (vr)((n - half + 127) << 23);
+#endif
+}
 
 K_INLINE vr k_exp(vr x)
 {
-#if KE_ASM_AVX512
-  vr c = k_min(k_set(110.f), k_max(k_set(-110.f), x));
+  vr c = k_min(k_set(90.f), k_max(k_set(-105.f), x));
+  vr z = c * 0x1.715476p+0f + K_ROUND_4, n = z - K_ROUND_4, h = c - n * 0x1.62e400p-1f, r, q;
+#if K_FUSED
+  r = h - n * 0x1.7f7d1cp-20f;
 #else
-  vr c = k_min(k_set(89.f), k_max(k_set(-104.f), x));
+  vr low = n * 0x1.7f7d1cp-20f;
+  r = h - low;
 #endif
-  vr z = c * 0x1.715476p+0f + K_ROUND, n = z - K_ROUND;
-  vr r = c - n * 0x1.62e400p-1f;
-  vr q, p;
-  r = r - n * 0x1.7f7d1cp-20f;
-  q = 0x1.1239e4p-7f + r * 0x1.6a242cp-10f;
-  q = 0x1.fffffcp-2f + r * (0x1.555492p-3f + r * (0x1.5558f2p-5f + r * q));
-  p = 1.f + r * (1.f + r * q);
-#if KE_ASM_AVX512
-  return k_scale(p, n);
+  q = 0x1.5558f2p-5f + r * (0x1.1239e4p-7f + r * 0x1.6a242cp-10f);
+  q = 0x1.fffffcp-2f + r * (0x1.555492p-3f + r * q);
+#if K_FUSED
+  return k_scale(1.f + r * (1.f + r * q), z);
 #else
-  return k_scale_bits(p, (vi)z - K_ROUND_BITS);
+  return k_scale(1.f + (h + (r * r * q - low)), z);
 #endif
 }
 
 K_INLINE vr k_exp2(vr x)
 {
   vr c = k_min(k_set(130.f), k_max(k_set(-152.f), x));
-  vr z = c + K_ROUND, n = z - K_ROUND, f = c - n;
+  vr z = c + K_ROUND_4, f = c - (z - K_ROUND_4);
   vr p = 0x1.3b2d4cp-7f + f * (0x1.5f3e54p-10f + f * 0x1.41fbb8p-13f);
+#if K_FUSED
   p = 0x1.62e430p-1f + f * (0x1.ebfbdcp-3f + f * (0x1.c6aee8p-5f + f * p));
-  p = 1.f + f * p;
-#if KE_ASM_AVX512
-  return k_scale(p, n);
-#else
-  return k_scale_bits(p, (vi)z - K_ROUND_BITS);
+  return k_scale(1.f + f * p, z);
+#else /* the leading term as head + rest, to keep one rounding out of the sum */
+  vr head = (vr)((vi)f & ~0xfff);
+  vr rest = (f - head) * 0x1.62ep-1f + f * 0x1.0bfbe8p-15f;
+  p = rest + f * f * (0x1.ebfbdcp-3f + f * (0x1.c6aee8p-5f + f * p));
+  return k_scale(1.f + (head * 0x1.62ep-1f + p), z);
 #endif
 }
 
@@ -240,9 +864,8 @@ K_INLINE vr k_log(vr x)
 {
   vi tiny = x < 0x1p-126f;
   vi bits = (vi)k_select(tiny, x * 0x1p23f, x), k = (bits - 0x3f3504f3) >> 23;
-  vr m = (vr)(bits - (k << 23));
-  vr n = __builtin_convertvector(k, vr) - (vr)((vi)k_set(23.f) & tiny);
-  vr f = m - 1.f, s = f / (f + 2.f), z = s * s, h = 0.5f * f * f, r;
+  vr n = __builtin_convertvector(k, vr) - k_where(tiny, k_set(23.f));
+  vr f = (vr)(bits - (k << 23)) - 1.f, s = f / (f + 2.f), z = s * s, h = 0.5f * f * f, r;
   r = z * (0x1.555554p-1f + z * (0x1.999c26p-2f + z * (0x1.23d3dcp-2f + z * 0x1.f13c4cp-3f)));
   r = n * 0x1.62e300p-1f - ((h - (s * (h + r) + n * 0x1.2fefa2p-17f)) - f);
   r = k_select(x == 0.f, k_set(-__builtin_inff()), r);
@@ -250,124 +873,154 @@ K_INLINE vr k_log(vr x)
   return k_select(x == __builtin_inff(), x, r);
 }
 
-/* sin(x + quarter pi / 2), |x| < 8192 */
+#if K_FUSED
+#define K_SIN_FAR 8192.f
+/* sin(x + quarter pi / 2) */
 K_INLINE vr k_sin_quarter(vr x, int quarter)
 {
-  vr z = x * 0x1.45f306p-1f + K_ROUND, n = z - K_ROUND, r, r2, s, c, v;
-  vi q = (vi)z - K_ROUND_BITS + quarter;
-  r = x - n * 0x1.921fb0p+0f;
-  r = r - n * 0x1.5110b4p-22f;
-  r = r - n * 0x1.846988p-48f;
+  vr z = x * 0x1.45f306p-1f + K_ROUND_4, n = z - K_ROUND_4, r, r2, s, c;
+  vi q = (vi)z + quarter;
+  r = k_fnma(n, k_set(0x1.921fb0p+0f), x);
+  r = k_fnma(n, k_set(0x1.5110b4p-22f), r);
+  r = k_fnma(n, k_set(0x1.846988p-48f), r);
   r2 = r * r;
   s = r + r * r2 * (-0x1.555546p-3f + r2 * (0x1.11073ap-7f + r2 * -0x1.9943f2p-13f));
   c = 0x1.55554ap-5f + r2 * (-0x1.6c0c32p-10f + r2 * 0x1.99eb9cp-16f);
   c = 1.f + r2 * (-0.5f + r2 * c);
-  v = k_select((q & 1) != 0, c, s);
-  return (vr)((vi)v ^ ((q & 2) << 30));
+  s = k_select(-(q & 1), c, s);
+  return (vr)((vi)s ^ ((q & 2) << 30));
 }
-#define K_SIN_LIMIT 8192.f
-
-#else
-#define K_ROUND 6755399441055744.0 /* 1.5 * 2^52 */
-#define K_ROUND_BITS 0x4338000000000000
-
-K_INLINE vr k_exp(vr x)
+#define K_SIN_CORE(x) k_sin_quarter(x, 0)
+#define K_COS_CORE(x) k_sin_quarter(x, 1)
+#else /* near the multiples of pi / 2, x needs more bits than a float product keeps */
+#define K_SIN_FAR 0x1p20f
+K_INLINE k_f8 k_sin_d(k_f8 x)
 {
-#if KE_ASM_AVX512
-  vr c = k_min(k_set(760.), k_max(k_set(-760.), x));
-#else
-  vr c = k_min(k_set(710.), k_max(k_set(-746.), x));
+  return k_sin_near(x, 0);
+}
+K_INLINE k_f8 k_cos_d(k_f8 x)
+{
+  return k_sin_near(x, 1);
+}
+K_WIDE_1(k_sin_wide, k_sin_d)
+K_WIDE_1(k_cos_wide, k_cos_d)
+#define K_SIN_CORE(x) k_sin_wide(x)
+#define K_COS_CORE(x) k_cos_wide(x)
 #endif
-  vr z = c * 0x1.71547652b82fep+0 + K_ROUND, n = z - K_ROUND;
-  vr r = c - n * 0x1.62e42fefa0000p-1;
-  vr q, p;
-  r = r - n * 0x1.cf79abc9e3b39p-40;
-  q = 0x1.71df252bdc215p-19 + r * (0x1.28ad76349442bp-22 + r * 0x1.ad7fb834c5f74p-26);
-  q = 0x1.6c16c1842bb0ap-10 + r * (0x1.a01a012a6487cp-13 + r * (0x1.a0199a086681ep-16 + r * q));
-  q = 0x1.55555555554fap-3 + r * (0x1.5555555550874p-5 + r * (0x1.1111111127bd0p-7 + r * q));
-  q = 0x1.000000000000ap-1 + r * q;
-  p = 1. + r * (1. + r * q);
-#if KE_ASM_AVX512
-  return k_scale(p, n);
+K_WIDE_1(k_tan_wide, k_tan_near)
+#define K_TAN_FAR 0x1p20f
+#define K_TAN_CORE(x) k_tan_wide(x)
+
+K_WIDE_1(k_asin, k_asin_d)
+K_WIDE_1(k_acos, k_acos_d)
+K_WIDE_1(k_atan, k_atan_d)
+K_WIDE_2(k_atan2, k_atan2_d)
+K_WIDE_1(k_sinh, k_sinh_d)
+K_WIDE_1(k_cosh, k_cosh_d)
+K_WIDE_1(k_tanh, k_tanh_d)
+K_WIDE_1(k_asinh, k_asinh_d)
+K_WIDE_1(k_acosh, k_acosh_d)
+K_WIDE_1(k_atanh, k_atanh_d)
+K_WIDE_1(k_log1p, k_log1p_d)
+K_WIDE_1(k_expm1, k_expm1_d)
+K_WIDE_1(k_log2, k_log2_d)
+K_WIDE_1(k_log10, k_log10_d)
+K_WIDE_2(k_hypot, k_hypot_d)
+K_INLINE k_f8 k_pow_d(k_f8 a, k_f8 b)
+{
+  return k_pow_of(a, b, 0);
+}
+K_WIDE_2(k_pow, k_pow_d)
+
 #else
-  return k_scale_bits(p, (vi)z - K_ROUND_BITS);
-#endif
-}
+#define K_LIBM(name) __builtin_##name
+#define K_SIN_FAR K_FAR
+#define K_TAN_FAR K_FAR
+#define K_SIN_CORE(x) k_sin_near(x, 0)
+#define K_COS_CORE(x) k_sin_near(x, 1)
+#define K_TAN_CORE(x) k_tan_near(x)
 
-K_INLINE vr k_exp2(vr x)
+K_INLINE vr k_pow(vr a, vr b)
 {
-  vr c = k_min(k_set(1030.), k_max(k_set(-1080.), x));
-  vr z = c + K_ROUND, n = z - K_ROUND, f = c - n;
-  vr p = 0x1.b5267e040459cp-24 + f * (0x1.e61b58ebd126bp-28 + f * 0x1.e799d47c044b2p-32);
-  p = 0x1.4309130edb3e2p-13 + f * (0x1.ffcbfba9052bfp-17 + f * (0x1.62bfc79792b3fp-20 + f * p));
-  p = 0x1.c6b08d7049fe7p-5 + f * (0x1.3b2ab6fba010cp-7 + f * (0x1.5d87fe78cd828p-10 + f * p));
-  p = 0x1.62e42fefa39efp-1 + f * (0x1.ebfbdff82c5a4p-3 + f * p);
-  p = 1. + f * p;
-#if KE_ASM_AVX512
-  return k_scale(p, n);
-#else
-  return k_scale_bits(p, (vi)z - K_ROUND_BITS);
-#endif
+  return k_pow_of(a, b, 1);
 }
-
-K_INLINE vr k_log(vr x)
-{
-  vi tiny = x < 0x1p-1022;
-  vi bits = (vi)k_select(tiny, x * 0x1p52, x), k = (bits - 0x3fe6a09e667f3bcd) >> 52;
-  vr m = (vr)(bits - (k << 52));
-  vr n = __builtin_convertvector(k, vr) - (vr)((vi)k_set(52.) & tiny);
-  vr f = m - 1., s = f / (f + 2.), z = s * s, w = z * z, h = 0.5 * f * f, r;
-  r = w * (0x1.999999997fa04p-2 + w * (0x1.c71c51d8e78afp-3 + w * 0x1.39a09d078c69fp-3));
-  r += z * (0x1.5555555555593p-1 +
-            w * (0x1.2492494229359p-2 + w * (0x1.7466496cb03dep-3 + w * 0x1.2f112df3e5244p-3)));
-  r = n * 0x1.62e42fee00000p-1 - ((h - (s * (h + r) + n * 0x1.a39ef35793c76p-33)) - f);
-  r = k_select(x == 0., k_set(-__builtin_inf()), r);
-  r = k_select(~(x >= 0.), k_set(__builtin_nan("")), r);
-  return k_select(x == __builtin_inf(), x, r);
-}
-
-K_INLINE vr k_sin_quarter(vr x, int quarter)
-{
-  vr z = x * 0x1.45f306dc9c883p-1 + K_ROUND, n = z - K_ROUND, r, r2, s, c, v;
-  vi q = (vi)z - K_ROUND_BITS + quarter;
-  r = x - n * 0x1.921fb54400000p+0;
-  r = r - n * 0x1.0b4611a600000p-34;
-  r = r - n * 0x1.3198a2e037073p-69;
-  r2 = r * r;
-  s = 0x1.71de357b1fe7dp-19 + r2 * (-0x1.ae5e68a2b9cebp-26 + r2 * 0x1.5d93a5acfd57cp-33);
-  s = 0x1.111111110f8a6p-7 + r2 * (-0x1.a01a019c161d5p-13 + r2 * s);
-  s = r + r * r2 * (-0x1.5555555555549p-3 + r2 * s);
-  c = -0x1.27e4f809c52adp-22 + r2 * (0x1.1ee9ebdb4b1c4p-29 + r2 * -0x1.8fae9be8838d4p-37);
-  c = -0x1.6c16c16c15177p-10 + r2 * (0x1.a01a019cb1590p-16 + r2 * c);
-  c = 1. - (0.5 * r2 - r2 * r2 * (0x1.555555555554cp-5 + r2 * c));
-  v = k_select((q & 1) != 0, c, s);
-  return (vr)((vi)v ^ ((q & 2) << 62));
-}
-#define K_SIN_LIMIT 1e6
 #endif
 
 K_INLINE vr k_sin(vr x)
 {
-  vr r = k_sin_quarter(x, 0);
-  vi far = ~(k_abs(x) < K_SIN_LIMIT);
-  if (K_RARE(k_any(far)))
-    for (int l = 0; l < KE_W; l++)
-      if (far[l]) r[l] = K_LIBM(sin)(x[l]);
+  vr r = k_select(x == K(0), x, K_SIN_CORE(x));
+  vi far = ~(k_abs(x) < K_SIN_FAR);
+  K_LANES(r, x, far, K_LIBM(sin));
   return r;
 }
 K_INLINE vr k_cos(vr x)
 {
-  vr r = k_sin_quarter(x, 1);
-  vi far = ~(k_abs(x) < K_SIN_LIMIT);
-  if (K_RARE(k_any(far)))
-    for (int l = 0; l < KE_W; l++)
-      if (far[l]) r[l] = K_LIBM(cos)(x[l]);
+  vr r = K_COS_CORE(x);
+  vi far = ~(k_abs(x) < K_SIN_FAR);
+  K_LANES(r, x, far, K_LIBM(cos));
   return r;
 }
-K_INLINE vr k_pow(vr a, vr b)
+K_INLINE vr k_tan(vr x)
 {
-  for (int l = 0; l < KE_W; l++) a[l] = K_LIBM(pow)(a[l], b[l]);
-  return a;
+  vr r = k_select(x == K(0), x, K_TAN_CORE(x));
+  vi far = ~(k_abs(x) < K_TAN_FAR);
+  K_LANES(r, x, far, K_LIBM(tan));
+  return r;
 }
+
+/* 1 / sqrt(a), but 0 at 0: the distance of a point to itself has gradient 0 */
+K_INLINE vr k_rsqrt(vr a)
+{
+  return k_select(a == K(0), k_set(0), K(1) / k_sqrt(a));
+}
+
+/* Halves go away from 0 */
+K_INLINE vr k_round(vr a)
+{
+  vr size = k_abs(a), whole = k_trunc(size);
+  whole += k_where(size - whole >= K(0.5), k_set(1));
+  return k_copysign(whole, a);
+}
+
+/* Lane by lane, from the C library */
+#define K_EACH(name, call)                                                                         \
+  K_INLINE vr name(vr a)                                                                           \
+  {                                                                                                \
+    for (int l = 0; l < KE_W; l++) a[l] = (real)call(a[l]);                                        \
+    return a;                                                                                      \
+  }
+K_EACH(k_erf, K_LIBM(erf))
+K_EACH(k_erfc, K_LIBM(erfc))
+
+/* log |gamma(x)|: the library's, less its global for the sign, which threads would share */
+#define K_STRING_(x) #x
+#define K_STRING(x) K_STRING_(x)
+double k_libm_lgamma(double, int *) __asm__(K_STRING(__USER_LABEL_PREFIX__) "lgamma_r");
+static inline double k_lgamma_1(double x)
+{
+  int sign;
+  return k_libm_lgamma(x, &sign);
+}
+K_EACH(k_lgamma, k_lgamma_1)
+
+/* The derivative of log gamma: up to x >= 10 by psi(x) = psi(x + 1) - 1 / x, there its asymptotic
+ * series; for x < 0 by psi(x) = psi(1 - x) - pi / tan(pi x) */
+static inline double k_digamma_1(double x)
+{
+  double r = 0, z;
+  if (x == 0) return -1 / x;
+  if (x < 0) {
+    double f = x - __builtin_rint(x);
+    if (f == 0) return K_NAN;
+    r = -2 * K_PI_2 / __builtin_tan(2 * K_PI_2 * f);
+    x = 1 - x;
+  }
+  for (; x < 10; x += 1) r -= 1 / x;
+  z = 1 / (x * x);
+  z *= 1. / 12 - z * (1. / 120 - z * (1. / 252 - z * (1. / 240 - z * (1. / 132 - z * (691. / 32760 -
+       z * (1. / 12 - z * 3617. / 8160))))));
+  return r + (__builtin_log(x) - 0.5 / x - z);
+}
+K_EACH(k_digamma, k_digamma_1)
 
 #endif
