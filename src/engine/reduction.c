@@ -33,8 +33,8 @@ static void start_max(int32_t width, double *state)
   start_extreme(width, state, -INFINITY);
 }
 
-/* `sign` is 1 for the least, -1 for the largest value. A side without an index has seen no item that
- * counts, so the other one stands whatever the values are. */
+/* `sign` is 1 for the least, -1 for the largest value. A side without an index has seen no item
+ * that counts, so the other one stands whatever the values are. */
 static void merge_extreme(int32_t width, double *into, const double *from, double sign)
 {
   const double *value = from, *index = from + width;

@@ -1,7 +1,8 @@
 /* The table of reducers: states of one kept row, in double, and how they are made one.
  *
- * Kernels add items to states; the driver (run_cpu.c) starts them, merges those of different items in
- * the order of the items, and finishes them. A state is ke_reduce.state_width doubles (plan.h). */
+ * Kernels add items to states; the driver (run_cpu.c) starts them, merges those of different items
+ * in the order of the items, and finishes them. A state is ke_reduce.state_width doubles (plan.h).
+ */
 #ifndef KE_REDUCTION_H
 #define KE_REDUCTION_H
 

@@ -1,4 +1,4 @@
-/* ONE ROW A REDUCTION, as the engine carries it out; several names of formulas may share one (parse.c).
+/* ONE ROW A REDUCTION, as the engine carries it out; names of formulas that share one: parse.c.
  *
  * REDUCTION(kind, states, start, merge, finish)
  *     kind      KE_RED_<kind> of plan.h; its state is described there

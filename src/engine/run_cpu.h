@@ -19,9 +19,10 @@ typedef struct {
   void *poll_data;
 } ke_run;
 
-/* out[rows of plan->out_side][plan->out_width], column-major; undefined after a failure. The bits do
- * not depend on the number of threads. Fails with KE_ERR_MEMORY or KE_ERR_INTERRUPT, or with
+/* out[rows of plan->out_side][plan->out_width], column-major; undefined after a failure. The bits
+ * do not depend on the number of threads. Fails with KE_ERR_MEMORY or KE_ERR_INTERRUPT, or with
  * KE_ERR_INTERNAL on a plan that does not hold together. */
-ke_status ke_run_plan(const ke_plan *plan, const ke_run *run, double *out, ke_error *err) KE_MUST_USE;
+ke_status ke_run_plan(const ke_plan *plan, const ke_run *run, double *out,
+                      ke_error *err) KE_MUST_USE;
 
 #endif

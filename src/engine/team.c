@@ -7,10 +7,10 @@
 #include <omp.h>
 #endif
 
-#define PARALLEL_NS 2e5 /* less work than this is not worth waking threads */
-#define LOOK_NS 2e5     /* estimated work between looks at the clock: may be wrong by a factor of 50 */
-#define POLL_NS 15000000
-#define LONG_JOB_NS 1e6 /* others' jobs this long are not waited for without polling */
+#define PARALLEL_NS 2e5   /* less work than this is not worth waking threads */
+#define LOOK_NS 2e5       /* estimated work between looks at the clock; may be 50 times too low */
+#define POLL_NS 15000000  /* between calls of poll */
+#define LONG_JOB_NS 1e6   /* others' jobs this long are not waited for without polling */
 
 static int64_t clock_ns(void)
 {

@@ -1,8 +1,9 @@
 /* Threads and polling of one run: jobs are handed out in order, whoever is free takes the next.
  *
- * Stands under run_cpu.c and knows nothing of plans. OpenMP where the compiler has it, else the calling
- * thread alone. Only the calling thread polls: between its jobs, inside long ones, and while it waits for
- * the others. What a job computes must depend on its number only, never on the thread that runs it. */
+ * Stands under run_cpu.c and knows nothing of plans. OpenMP where the compiler has it, else the
+ * calling thread alone. Only the calling thread polls: between its jobs, inside long ones, and
+ * while it waits for the others. What a job computes must depend on its number only, never on the
+ * thread that runs it. */
 #ifndef KE_TEAM_H
 #define KE_TEAM_H
 
