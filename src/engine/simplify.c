@@ -189,7 +189,21 @@ static const ke_node *rule_elem(ke_graph *g, const ke_node *a, int m)
                ? ke_with_int(g, KE_OP_Elem, a->child[0], m, 0)
                : ke_with_int(g, KE_OP_Elem, a->child[1], m - a->child[0]->dim, 0);
   if (a->op == KE_OP_Extract) return ke_with_int(g, KE_OP_Elem, a->child[0], m + a->ints[0], 0);
-  if (a->op == KE_OP_ElemT && a->ints[1] == m) return a->child[0];
+  if (a->op == KE_OP_ElemT) return a->ints[1] == m ? a->child[0] : ke_const(g, 0);
+  if (a->op == KE_N_IOTA) return ke_const(g, m);
+  if (a->op == KE_N_PICK)
+    return ke_with_int(g, KE_OP_Elem, a->child[0], a->ints[0] + a->ints[1] * m, 0);
+  if (a->op == KE_N_PUT) {
+    m -= a->ints[0];
+    return m < 0 || m % a->ints[1] || m / a->ints[1] >= a->child[0]->dim
+               ? ke_const(g, 0)
+               : ke_with_int(g, KE_OP_Elem, a->child[0], m / a->ints[1], 0);
+  }
+  if (a->op == KE_OP_ExtractT) {
+    m -= a->ints[0];
+    return m < 0 || m >= a->child[0]->dim ? ke_const(g, 0)
+                                          : ke_with_int(g, KE_OP_Elem, a->child[0], m, 0);
+  }
   if (!ke_is_scalar_op(a)) return NULL;
   for (int k = 0; k < a->nchild; k++)
     child[k] = a->child[k]->dim == 1 ? a->child[k] : ke_with_int(g, KE_OP_Elem, a->child[k], m, 0);
@@ -314,6 +328,10 @@ const ke_node *ke_rebuild(ke_graph *g, const ke_node *n, const ke_node *const *c
   if (n->op == KE_N_REDUCE)
     return ke_reduce_over(g, (ke_reduce_kind)n->ints[0], (ke_part)n->ints[2], n->ints[1], child[0],
                           n->nchild > 1 ? child[1] : NULL);
+  if (n->op == KE_N_PICK) return ke_pick(g, child[0], n->ints[0], n->ints[1], n->dim);
+  if (n->op == KE_N_PUT) return ke_put(g, child[0], n->ints[0], n->ints[1], n->dim);
+  if (n->op == KE_N_CONTRACT) return ke_contract(g, child[0], child[1], n->ints, n->nint / 4);
+  if (n->op == KE_N_EXTREME) return ke_extreme(g, child[0], n->ints[0] == 1);
   if (n->op == KE_N_GATHER) return plain(g, n->op, n->dim, child, 2, NULL, 0);
   if (n->op == KE_N_SCATTER) return ke_scatter(g, child[0], n->ints[0], n->ints[1], child[1]);
   return n;
@@ -428,7 +446,9 @@ void ke_split(ke_graph *g, int side, const ke_node *f, const ke_node **outside, 
 
   if ((f->op == KE_OP_Add || f->op == KE_OP_Subtract) && f->child[0]->dim == f->child[1]->dim) {
     for (int k = 0; k < 2; k++) ke_split(g, side, f->child[k], &o[k], &i[k]);
-    if (o[0] && o[0] == o[1]) { /* a x + a y -> a (x + y) */
+    if (o[0] && o[0] == o[1]) { /* a x + a y -> a (x + y), and a + a y -> a (1 + y) */
+      for (int k = 0; k < 2; k++)
+        if (!i[k]) i[k] = ke_const(g, 1);
       *outside = o[0];
       *inside = ke_binary(g, f->op, i[0], i[1]);
       return;
