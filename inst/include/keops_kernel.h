@@ -356,33 +356,30 @@ K_INLINE k_f8 k_exp_tail(k_f8 r)
 #define K_LN2_HIGH 0x1.62e42fefa0000p-1 /* 37 bits: times a whole number up to 2^16 it is exact */
 #define K_LN2_LOW 0x1.cf79abc9e3b39p-40
 
-/* e^(x + more) = p * 2^(z - K_ROUND), p near 1; more is far below 1 */
-K_INLINE k_f8 k_exp_parts(k_f8 x, k_f8 more, k_f8 *z)
+/* e^(x + more) = (1 + (h + rest)) 2^(z - K_ROUND); gives rest, far below h. more is far below 1 */
+K_INLINE k_f8 k_exp_parts(k_f8 x, k_f8 more, k_f8 *h, k_f8 *z)
 {
-  k_f8 c = K_D(k_min)(K_D(k_set)(712.), K_D(k_max)(K_D(k_set)(-747.), x)), n, h, low, r;
+  k_f8 c = K_D(k_min)(K_D(k_set)(712.), K_D(k_max)(K_D(k_set)(-747.), x)), n, low, r;
   *z = c * K_LOG2E + K_ROUND;
   n = *z - K_ROUND;
-  h = c - n * K_LN2_HIGH;
+  *h = c - n * K_LN2_HIGH;
   low = n * K_LN2_LOW - more;
-  r = h - low;
-  return 1. + (h + (r * r * k_exp_tail(r) - low));
+  r = *h - low;
+  return r * r * k_exp_tail(r) - low;
 }
 
 /* e^x: x = n ln 2 + r, a polynomial in r, n into the exponent */
 K_INLINE k_f8 K_D(k_exp)(k_f8 x)
 {
-  k_f8 z, p;
 #if K_FUSED
-  k_f8 c = K_D(k_min)(K_D(k_set)(712.), K_D(k_max)(K_D(k_set)(-747.), x)), n, r;
-  z = c * K_LOG2E + K_ROUND;
-  n = z - K_ROUND;
-  r = c - n * K_LN2_HIGH;
+  k_f8 c = K_D(k_min)(K_D(k_set)(712.), K_D(k_max)(K_D(k_set)(-747.), x));
+  k_f8 z = c * K_LOG2E + K_ROUND, n = z - K_ROUND, r = c - n * K_LN2_HIGH;
   r = r - n * K_LN2_LOW;
-  p = 1. + r * (1. + r * k_exp_tail(r));
-#else
-  p = k_exp_parts(x, (k_f8){0}, &z);
+  return K_D(k_scale)(1. + r * (1. + r * k_exp_tail(r)), z);
+#else /* one rounding less, where each product has its own */
+  k_f8 h, z, rest = k_exp_parts(x, (k_f8){0}, &h, &z);
+  return K_D(k_scale)(1. + (h + rest), z);
 #endif
-  return K_D(k_scale)(p, z);
 }
 
 /* 2^x: x less its whole part is exact */
@@ -397,8 +394,8 @@ K_INLINE k_f8 K_D(k_exp2)(k_f8 x)
   p = 0x1.62e42fefa39efp-1 + f * (0x1.ebfbdff82c5a4p-3 + f * p);
   p = 1. + f * p;
 #else /* the leading term as head + rest, to keep one rounding out of the sum */
-  k_f8 head = k_head(f, 27), rest = (f - head) * 0x1.62e42fep-1 + f * 0x1.f473de6af278ep-30;
-  p = 1. + (head * 0x1.62e42fep-1 + (rest + f * f * (0x1.ebfbdff82c5a4p-3 + f * p)));
+  k_f8 head = k_head(f, 27), rest = (f - head) * 0x1.62e42f8p-1 + f * 0x1.be8e7bcd5e4f2p-27;
+  p = 1. + (head * 0x1.62e42f8p-1 + (rest + f * f * (0x1.ebfbdff82c5a4p-3 + f * p)));
 #endif
   return K_D(k_scale)(p, z);
 }
@@ -489,15 +486,26 @@ K_INLINE k_f8 K_D(k_log1p)(k_f8 x)
   return k_log1p_more(x, (k_f8){0});
 }
 
-/* e^x - 1 = 2^n ((1 - 2^-n) + (e^r - 1)), the first exact or not needed exactly */
-K_INLINE k_f8 K_D(k_expm1)(k_f8 x)
+/* e^x - 1 = (high + low) 2^(z - K_ROUND), low < high, from (1 - 2^-n) + (e^r - 1), where 1 - 2^-n
+ * is exact or does not count. Gives high. */
+K_INLINE k_f8 k_expm1_parts(k_f8 x, k_f8 *low, k_f8 *z)
 {
   k_f8 c = K_D(k_min)(K_D(k_set)(712.), K_D(k_max)(K_D(k_set)(-40.), x));
-  k_f8 z = c * K_LOG2E + K_ROUND, n = z - K_ROUND, h = c - n * K_LN2_HIGH, low = n * K_LN2_LOW;
-  k_f8 r = h - low, minus_n = K_ROUND - K_D(k_min)(K_D(k_set)(64.), n), sum, lost;
-  sum = k_two_sum_fast(1. - (k_f8)((K_WHOLE_BITS(minus_n) + 1023) << 52), h, &lost);
-  sum += lost + (r * r * k_exp_tail(r) - low);
-  return K_D(k_select)(x == 0., x, K_D(k_scale)(sum, z));
+  k_f8 n, h, t, r, minus_n, sum;
+  *z = c * K_LOG2E + K_ROUND;
+  n = *z - K_ROUND;
+  h = c - n * K_LN2_HIGH;
+  t = n * K_LN2_LOW;
+  r = h - t;
+  minus_n = K_ROUND - K_D(k_min)(K_D(k_set)(64.), n);
+  sum = k_two_sum_fast(1. - (k_f8)((K_WHOLE_BITS(minus_n) + 1023) << 52), h, low);
+  *low += r * r * k_exp_tail(r) - t;
+  return sum;
+}
+K_INLINE k_f8 K_D(k_expm1)(k_f8 x)
+{
+  k_f8 low, z, high = k_expm1_parts(x, &low, &z);
+  return K_D(k_select)(x == 0., x, K_D(k_scale)(high + low, z));
 }
 
 /* ---- powers ---------------------------------------------------------------------------------- */
@@ -545,8 +553,8 @@ K_INLINE k_f8 k_pow_of(k_f8 a, k_f8 b, int to_double)
     r = y * k_log_sum(n, m - 1., (k_f8){0});
     low = (k_f8){0};
   }
-  r = k_exp_parts(r, low, &z);
-  r = K_D(k_scale)(r, z);
+  r = k_exp_parts(r, low, &l, &z);
+  r = K_D(k_scale)(1. + (l + r), z);
   k_i8 edge = (size == 0.) | (size == K_INF), up = (size == K_INF) ^ (b < 0.);
   r = K_D(k_select)(edge, K_D(k_where)(up, K_D(k_set)(K_INF)), r);
   r = (k_f8)((k_i8)r ^ ((k_i8)a & odd & (k_i8)K_D(k_set)(-0.)));
@@ -707,9 +715,9 @@ K_INLINE k_f8 K_D(k_atan2)(k_f8 y, k_f8 x)
 
 K_INLINE k_f8 K_D(k_sinh)(k_f8 x)
 {
-  k_f8 size = K_D(k_abs)(x), w, e, r, z = x * x;
-  e = k_exp_parts(size, (k_f8){0}, &w);
-  e = K_D(k_scale)(e, w - 1.);
+  k_f8 size = K_D(k_abs)(x), h, w, e, r, z = x * x;
+  e = k_exp_parts(size, (k_f8){0}, &h, &w);
+  e = K_D(k_scale)(1. + (h + e), w - 1.);
   r = 0x1.ae6424ea2ee6ap-26 +
       z * (0x1.6144eac704733p-33 + z * (0x1.98c01cbe1c081p-41 + z * 0x1.d9ba54a124c11p-47));
   r = 0x1.11111111111d9p-7 + z * (0x1.a01a019ff8236p-13 + z * (0x1.71de3a7de0352p-19 + z * r));
@@ -718,17 +726,24 @@ K_INLINE k_f8 K_D(k_sinh)(k_f8 x)
 }
 K_INLINE k_f8 K_D(k_cosh)(k_f8 x)
 {
-  k_f8 w, e = k_exp_parts(K_D(k_abs)(x), (k_f8){0}, &w);
-  e = K_D(k_scale)(e, w - 1.);
+  k_f8 h, w, e = k_exp_parts(K_D(k_abs)(x), (k_f8){0}, &h, &w);
+  e = K_D(k_scale)(1. + (h + e), w - 1.);
   return e + 0.25 / e;
 }
+/* t / (t + 2) with t = e^2|x| - 1, all to twice the precision; 1 - 2 / (t + 2) where that will do */
 K_INLINE k_f8 K_D(k_tanh)(k_f8 x)
 {
-  k_f8 size = K_D(k_abs)(x), t = K_D(k_expm1)(size + size), q;
+  k_f8 size = K_D(k_min)(K_D(k_set)(20.), K_D(k_abs)(x)), z, t, t_low, d, d_low, inv, q, p, p_low;
   k_i8 big = size >= 1.;
-  q = K_D(k_select)(big, K_D(k_set)(2.), t) / (t + 2.);
-  q = K_D(k_select)((t == K_INF) | (big & ~(q == q)), K_D(k_set)(0.), q);
-  return K_D(k_copysign)(K_D(k_select)(big, 1. - q, q), x);
+  t = k_expm1_parts(size + size, &d, &z);
+  t = K_D(k_scale)(k_two_sum_fast(t, d, &t_low), z);
+  t_low = K_D(k_scale)(t_low, z);
+  d = k_two_sum(t, K_D(k_set)(2.), &d_low);
+  inv = 1. / d;
+  q = t * inv;
+  p = k_two_product(q, d, &p_low);
+  q += (((t - p) - p_low) + (t_low - q * (d_low + t_low))) * inv;
+  return K_D(k_copysign)(K_D(k_select)(big, 1. - 2. * inv, q), x);
 }
 K_INLINE k_f8 K_D(k_asinh)(k_f8 x)
 {
@@ -763,6 +778,60 @@ K_INLINE k_f8 K_D(k_atanh)(k_f8 x)
   p = k_two_product(q, d, &low);
   low = ((((size + size) - p) - low) - q * ((1. - d) - size)) / d;
   return K_D(k_copysign)(0.5 * k_log1p_more(q, low), x);
+}
+
+/* ---- the error function ---------------------------------------------------------------------- */
+
+/* erf(s) / s - 1, z = s^2 <= 0.5625 */
+K_INLINE k_f8 k_erf_tail(k_f8 z)
+{
+  k_f8 r = 0x1.b982295083cfcp-20 +
+           z * (-0x1.5c14fc0842667p-23 + z * (0x1.d777c51831224p-27 + z * -0x1.acbabf57ef501p-31));
+  r = -0x1.c02db06ca928fp-11 + z * (0x1.f9a2bee1b1f05p-14 + z * (-0x1.f4ca8c11f4161p-17 + z * r));
+  r = 0x1.ce2f21a040fbfp-4 + z * (-0x1.b82ce31204d17p-6 + z * (0x1.565bccfa6f4bep-8 + z * r));
+  return 0x1.06eba8214db68p-3 + z * (-0x1.812746b0379c1p-2 + z * r);
+}
+
+/* erfc(s), s from 0.75 to 28: e^(-s^2) f(t) / (1 + 2 s), f a polynomial in t = (s - 2) / (s + 2)
+ * (Shepherd and Laframboise 1981, doi 10.1090/S0025-5718-1981-0595058-X), each factor to more than
+ * the precision */
+K_INLINE k_f8 k_erfc_far(k_f8 s)
+{
+  k_f8 square, square_low, h, z, e, e_low, t, f, f_low, d = 1. + 2. * s, inv = 1. / d, q, p, p_low;
+  square = k_two_product(s, s, &square_low);
+  e_low = k_exp_parts(-square, -square_low, &h, &z);
+  e = k_two_sum_fast(K_D(k_set)(1.), h, &f_low);
+  e_low += f_low;
+  t = (s - 2.) / (s + 2.);
+  f = -0x1.8d279e249d090p-20 + t * (-0x1.5e2cc5bddc573p-20 + t * 0x1.4b89b0ca116f1p-21);
+  f = 0x1.b83f39a8ec121p-19 + t * (0x1.6d2fbeefaddddp-18 + t * (0x1.304893d79bea1p-19 + t * f));
+  f = -0x1.9b306a53c4b54p-20 + t * (-0x1.307c3141aa51ep-15 + t * (-0x1.c437809cb501ap-17 + t * f));
+  f = -0x1.dc689835b83fbp-12 + t * (0x1.b0cb5d8c476abp-13 + t * (0x1.3cb507dfa5baap-13 + t * f));
+  f = 0x1.1dd2eca4c9b6ap-7 + t * (0x1.4d461ac304472p-10 + t * (-0x1.7de52b6ecc7b3p-10 + t * f));
+  f = 0x1.4ffa1e14e1b39p-3 + t * (-0x1.bc2b9561be1d4p-5 + t * (-0x1.07423401be4d4p-7 + t * f));
+  f = t * (-0x1.7bf5ec170060ep-4 + t * (-0x1.5407bebf322a2p-3 + t * f));
+  f = k_two_sum_fast(K_D(k_set)(0x1.46e80e2277953p+0), f + 0x1.40aa0cb8aec06p-54, &f_low);
+  f_low = e * f_low + e_low * f;
+  f = k_two_product(e, f, &e_low);
+  q = f * inv;
+  p = k_two_product(q, d, &p_low);
+  q += (((f - p) - p_low) + ((e_low + f_low) - q * (1. - (d - 2. * s)))) * inv;
+  return K_D(k_scale)(q, z);
+}
+
+K_INLINE k_f8 K_D(k_erf)(k_f8 x)
+{
+  k_f8 size = K_D(k_min)(K_D(k_set)(28.), K_D(k_abs)(x)), far = 1. - k_erfc_far(size);
+  size = K_D(k_select)(size < 0.75, size + size * k_erf_tail(size * size), far);
+  return K_D(k_copysign)(size, x);
+}
+K_INLINE k_f8 K_D(k_erfc)(k_f8 x)
+{
+  k_f8 size = K_D(k_min)(K_D(k_set)(28.), K_D(k_abs)(x)), far = k_erfc_far(size), near, low;
+  near = k_two_sum_fast(K_D(k_set)(1.), -x, &low);
+  near += low - x * k_erf_tail(x * x);
+  far = K_D(k_select)(x < 0., 2. - far, far);
+  return K_D(k_select)(size < 0.75, near, far);
 }
 
 /* sqrt(a^2 + b^2) by way of a power of 2 where the squares would leave the range */
@@ -925,6 +994,8 @@ K_WIDE_1(k_log1p, k_log1p_d)
 K_WIDE_1(k_expm1, k_expm1_d)
 K_WIDE_1(k_log2, k_log2_d)
 K_WIDE_1(k_log10, k_log10_d)
+K_WIDE_1(k_erf, k_erf_d)
+K_WIDE_1(k_erfc, k_erfc_d)
 K_WIDE_2(k_hypot, k_hypot_d)
 K_INLINE k_f8 k_pow_d(k_f8 a, k_f8 b)
 {
@@ -989,8 +1060,6 @@ K_INLINE vr k_round(vr a)
     for (int l = 0; l < KE_W; l++) a[l] = (real)call(a[l]);                                        \
     return a;                                                                                      \
   }
-K_EACH(k_erf, K_LIBM(erf))
-K_EACH(k_erfc, K_LIBM(erfc))
 
 /* log |gamma(x)|: the library's, less its global for the sign, which threads would share */
 #define K_STRING_(x) #x
