@@ -1,0 +1,4 @@
+library(testthat)
+library(keops)
+
+test_check("keops")

@@ -1,0 +1,119 @@
+# Every test of values runs on each backend and in each precision; child sessions for what needs one.
+
+# Program that compiles kernels here, or NULL.
+found_compiler <- function() {
+  set <- c(getOption("keops.compiler", ""), Sys.getenv("KEOPS_COMPILER"), Sys.getenv("CC"))
+  set <- sub(" .*", "", set[nzchar(set)])
+  found <- Sys.which(c(set, "cc", "gcc", "clang"))
+  if (any(nzchar(found))) found[nzchar(found)][[1]]
+}
+
+skip_without_compiler <- function() {
+  testthat::skip_if(is.null(found_compiler()), "no C compiler was found: compiled kernels are not tested")
+}
+
+with_options <- function(settings, code) {
+  old <- options(settings)
+  on.exit(options(old))
+  force(code)
+}
+
+# body(backend, precision) with both options set.
+each_backend <- function(body, backends = c("interpreted", "compiled"), precisions = c("double", "single")) {
+  for (backend in backends) {
+    if (backend == "compiled") skip_without_compiler()
+    for (precision in precisions) {
+      with_options(
+        list(keops.backend = backend, keops.precision = precision),
+        tryCatch(body(backend, precision), keops_error = function(e) {
+          testthat::fail(paste0(backend, ", ", precision, ": ", conditionMessage(e)))
+        })
+      )
+    }
+  }
+}
+
+# Values and indices side by side, as ref_run() gives them.
+flat <- function(result) {
+  if (is.list(result)) cbind(result$values, result$indices) else result
+}
+
+# op(data) against dense R on each backend.
+expect_dense <- function(formula, args, data, scale = NULL, ..., reference = ref_run(formula, args, data)) {
+  each_backend(function(backend, precision) {
+    out <- flat(keops_kernel(formula, args)(data))
+    expect_close(out, reference, tol(precision), scale,
+                 label = paste0(formula, " (", backend, ", ", precision, ")"))
+  }, ...)
+}
+
+# Rows of the result of op(data): those of the cotangent.
+result_rows <- function(formula, args, data) dim(ref_run(formula, args, data))
+
+# The gradient in each of `vars` against differences of the dense answer.
+expect_gradients <- function(formula, args, data, vars = ref_args(args)$name, scale = NULL, ...) {
+  size <- dim(ref_run(formula, args, data))
+  eta <- draw(size[1], size[2], -1, 1)
+  for (var in vars) {
+    reference <- ref_gradient(formula, args, data, var, eta)
+    each_backend(function(backend, precision) {
+      out <- keops_grad(keops_kernel(formula, args), var)(c(unname(data), list(eta)))
+      expect_close(out, reference, tol(precision, 1), scale,
+                   label = paste0("d/d", var, " of ", formula, " (", backend, ", ", precision, ")"))
+    }, ...)
+  }
+}
+
+# The second derivative in each pair of variables, along random directions in the second one.
+expect_second <- function(formula, args, data, pairs, scale = NULL, ...) {
+  size <- dim(ref_run(formula, args, data))
+  eta <- draw(size[1], size[2], -1, 1)
+  for (pair in pairs) {
+    at <- lapply(pair, function(v) as.matrix(data[[ref_index(args, v)]]))
+    if (ref_args(args)$category[ref_index(args, pair[1])] == 2) at[[1]] <- matrix(at[[1]], 1)
+    eta2 <- draw(nrow(at[[1]]), ncol(at[[1]]), -1, 1)
+    direction <- draw(nrow(at[[2]]), ncol(at[[2]]), -1, 1)
+    reference <- matrix(ref_second(formula, args, data, pair[1], eta, pair[2], eta2, direction))
+    each_backend(function(backend, precision) {
+      op <- keops_grad(keops_grad(keops_kernel(formula, args), pair[1]), pair[2])
+      out <- op(c(unname(data), list(eta, eta2)))
+      expect_close(matrix(sum(c(out) * c(direction))), reference, tol(precision, 2), scale,
+                   label = paste0("d2/d", pair[1], "d", pair[2], " of ", formula, " (", backend, ", ", precision, ")"))
+    }, ...)
+  }
+}
+
+# Random numbers that single precision holds exactly: multiples of 1/32, moved by `offset`.
+draw <- function(n, d, low, high, offset = 0) {
+  first <- ceiling(32 * (low - offset))
+  last <- floor(32 * (high - offset))
+  matrix((first + floor(runif(n * d) * (last - first + 1))) / 32 + offset, n, d)
+}
+
+# ---- child sessions ----
+
+# Run R code in a fresh session with this keops; `env` are NAME=value. list(status, out), `out` all it printed.
+run_r <- function(code, env = character(), args = character(), wait = TRUE, out = tempfile("keops-out-")) {
+  script <- tempfile("keops-child-", fileext = ".R")
+  writeLines(c(
+    sprintf(".libPaths(%s)", paste(deparse(c(dirname(find.package("keops")), .libPaths())), collapse = "")),
+    sprintf("options(keops.cache_dir = %s, keops.threads = 2L)", deparse(file.path(tempdir(), "keops-test-cache"))),
+    code
+  ), script)
+  # R CMD check leaves settings for its own sessions in the environment
+  env <- c("R_TESTS=", env)
+  status <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", shQuote(script), args),
+                    stdout = out, stderr = out, env = env, wait = wait)
+  if (!wait) return(list(out = out, script = script))
+  list(status = status, out = readLines(out, warn = FALSE))
+}
+
+expect_child <- function(code, ...) {
+  child <- run_r(code, ...)
+  if (child$status != 0) {
+    fail(paste(c("the child session failed:", utils::tail(child$out, 12)), collapse = "\n"))
+  } else {
+    succeed()
+  }
+  invisible(child)
+}

@@ -1,0 +1,263 @@
+# Walks the engine's own table: a row without a reference in helper-reference.R or without an example
+# here fails.
+
+ops <- as.data.frame(keops:::engine_operations()[c("name", "kind", "arity", "nint", "smooth")], stringsAsFactors = FALSE)
+ops$low <- keops:::engine_operations()$low
+ops$high <- keops:::engine_operations()$high
+
+# ---- examples ----
+
+# Each operand in each place it can stand: rows of i, rows of j, parameter, one component or more.
+# The offsets keep operands, their means and their differences off the kinks at 0 and at each other.
+offsets <- c(1, 3, 5) / 256
+
+scalar_example <- function(row) {
+  low <- row$low
+  high <- row$high
+  of <- function(k, n, d) draw(n, d, low[k], high[k], offsets[k])
+  name <- row$name
+  if (row$arity == 1) {
+    low[2:3] <- low[1]
+    high[2:3] <- high[1]
+    return(list(
+      terms = sprintf(c("%s(a)", "%s(b)", "%s(p)", "%s((a+b)/2)", "%s((a1+b)/2)"), name),
+      args = c("a=Vi(2)", "b=Vj(2)", "p=Pm(2)", "a1=Vi(1)"),
+      data = list(of(1, 5, 2), of(2, 4, 2), of(1, 1, 2), of(1, 5, 1))
+    ))
+  }
+  if (row$arity == 2) {
+    return(list(
+      terms = sprintf(c("%s(a,b)", "%s(a1,b)", "%s(a,b1)", "%s(p,b)", "%s(a,q)"), name),
+      args = c("a=Vi(2)", "b=Vj(2)", "a1=Vi(1)", "b1=Vj(1)", "p=Pm(2)", "q=Pm(1)"),
+      data = list(of(1, 5, 2), of(2, 4, 2), of(1, 5, 1), of(2, 4, 1), of(1, 1, 2), of(2, 1, 1))
+    ))
+  }
+  list(
+    terms = sprintf(c("%s(a,b,c)", "%s(a1,b,c)", "%s(a,b1,c)", "%s(a,b,c1)"), name),
+    args = c("a=Vi(2)", "b=Vj(2)", "c=Pm(2)", "a1=Vi(1)", "b1=Vj(1)", "c1=Vi(1)"),
+    data = list(of(1, 5, 2), of(2, 4, 2), of(3, 1, 2), of(1, 5, 1), of(2, 4, 1), of(3, 5, 1))
+  )
+}
+
+# The others, in a, b (i and j, 2 components), p (parameter), a1, b1 (1 component), m = a x b packed (4).
+vector_terms <- list(
+  Sum      = c("Sum(a*b)", "Sum(a)", "Sum(b)", "Sum(p)", "Sum(a1*b1)"),
+  SumT     = c("SumT(a1*b1,3)", "SumT(a1,2)", "SumT(b1,2)", "SumT(q,2)*a*b"),
+  Concat   = c("Concat(a,b)", "Concat(a*b,p)", "Concat(a1,Concat(b,a))", "Concat(p,a)*Concat(b,b)"),
+  Elem     = c("Elem(a*b,0)", "Elem(a*b,1)", "Elem(a,1)*Elem(b,0)", "Elem(p,1)"),
+  ElemT    = c("ElemT(a1*b1,3,1)", "ElemT(a1,2,0)*b", "ElemT(b1,2,1)*a"),
+  Extract  = c("Extract(Concat(a,b),1,2)", "Extract(Concat(a,b)*Concat(b,a),2,2)", "Extract(a,0,1)*Extract(b,1,1)"),
+  ExtractT = c("ExtractT(a*b,1,4)", "ExtractT(a,0,3)", "ExtractT(b1,2,3)"),
+  Pow      = c("Pow(a*b,3)", "Pow(a,2)", "Pow(b,1)", "Pow(a*b,0)", "Pow(a+3,-2)", "Pow(p,5)*a*b", "Pow(a-b,4)"),
+  Scalprod = c("Scalprod(a,b)", "Scalprod(a1,b)", "Scalprod(a,b1)", "Scalprod(p,b)*a", "Scalprod(a-b,a+b)"),
+  SqNorm2  = c("SqNorm2(a-b)", "SqNorm2(a)*b", "SqNorm2(b)*a", "SqNorm2(p)"),
+  Norm2    = c("Norm2(a-b)", "Norm2(a)*b", "Norm2(b)*a", "Norm2(p)"),
+  Normalize = c("Normalize(a-b)", "Normalize(a)*b", "Normalize(b)*a", "Normalize(p)"),
+  SqDist   = c("SqDist(a,b)", "SqDist(a1,b)", "SqDist(a,b1)", "SqDist(p,b)*a", "SqDist(a*b,b)"),
+  SqNormIso  = c("SqNormIso(q,a-b)", "SqNormIso(a1,b)", "SqNormIso(b1,a)"),
+  SqNormDiag = c("SqNormDiag(p,a-b)", "SqNormDiag(a,b)", "SqNormDiag(b,a)"),
+  WeightedSqNorm = c("WeightedSqNorm(q,a-b)", "WeightedSqNorm(p,a-b)", "WeightedSqNorm(Concat(a,b),a-b)", "WeightedSqNorm(b,a)"),
+  WeightedSqDist = c("WeightedSqDist(q,a,b)", "WeightedSqDist(p,a,b)", "WeightedSqDist(Concat(p,a),a,b)", "WeightedSqDist(b1,a,b)")
+)
+
+example_of <- function(row) {
+  if (row$kind == "scalar" && row$nint == 0) return(scalar_example(row))
+  terms <- vector_terms[[row$name]]
+  if (is.null(terms)) return(NULL)
+  of <- function(k, n, d) draw(n, d, -2, 2, offsets[k])
+  list(
+    terms = terms,
+    args = c("a=Vi(2)", "b=Vj(2)", "a1=Vi(1)", "b1=Vj(1)", "p=Pm(2)", "q=Pm(1)"),
+    data = list(of(1, 5, 2), of(2, 4, 2), of(1, 5, 1), of(2, 4, 1), of(1, 1, 2), of(2, 1, 1))
+  )
+}
+
+joined <- function(terms) Reduce(function(f, g) sprintf("Concat(%s,%s)", f, g), terms)
+
+# fun(row, example) for each row of the table that has both; the row's name is in every message.
+each_op <- function(fun, which = rep(TRUE, nrow(ops))) {
+  for (k in which(which)) {
+    row <- as.list(ops[k, c("name", "kind", "arity", "nint", "smooth")])
+    row$low <- ops$low[k, ]
+    row$high <- ops$high[k, ]
+    set.seed(k)
+    example <- example_of(row)
+    if (!is.null(example) && !is.null(ref_ops[[row$name]])) fun(row, example)
+  }
+}
+
+test_that("the table holds the operations that the language promises", {
+  promised <- c("Exp", "Log", "Sqrt", "Rsqrt", "Square", "Pow", "Powf", "Inv", "Abs", "Sign", "Step", "ReLU", "Sin",
+                "Cos", "Sum", "SqNorm2", "Norm2", "SqDist", "Scalprod", "Concat", "Elem", "Extract", "WeightedSqDist")
+  args <- c("a=Vi(2)", "b=Vj(2)", "a1=Vi(1)", "b1=Vj(1)", "p=Pm(2)", "q=Pm(1)")
+  for (name in promised) {
+    term <- if (is.null(vector_terms[[name]])) {
+      sprintf(if (name == "Powf") "%s(a,b)" else "%s(a)", name)
+    } else {
+      vector_terms[[name]][1]
+    }
+    expect_error(keops_kernel(sprintf("Sum_Reduction(%s,1)", term), args), NA)
+  }
+})
+
+test_that("every operation has a reference and an example", {
+  expect_gt(nrow(ops), 30)
+  for (k in seq_len(nrow(ops))) {
+    row <- as.list(ops[k, c("name", "kind", "arity", "nint", "smooth")])
+    row$low <- ops$low[k, ]
+    row$high <- ops$high[k, ]
+    expect_false(is.null(ref_ops[[row$name]]), label = paste("no reference for", row$name))
+    expect_false(is.null(example_of(row)), label = paste("no example for", row$name))
+  }
+})
+
+test_that("every operation has dense R's values, reduced over j", {
+  each_op(function(row, example) {
+    expect_dense(sprintf("Sum_Reduction(%s,1)", joined(example$terms)), example$args, example$data)
+  })
+})
+
+test_that("every operation has dense R's values, reduced over i", {
+  each_op(function(row, example) {
+    for (term in example$terms) {
+      expect_dense(sprintf("Sum_Reduction(%s,0)", term), example$args, example$data, backends = "interpreted")
+    }
+    expect_dense(sprintf("Sum_Reduction(%s,0)", joined(example$terms)), example$args, example$data,
+                 backends = "compiled", precisions = "double")
+  })
+})
+
+test_that("every operation has the slope of dense R in each operand, zero where it is a step", {
+  each_op(function(row, example) {
+    expect_gradients(sprintf("Sum_Reduction(%s,1)", joined(example$terms)), example$args, example$data,
+                     backends = "interpreted")
+  })
+})
+
+test_that("compiled gradients of every operation agree too", {
+  each_op(function(row, example) {
+    first <- example$terms[if (row$kind == "scalar") max(1, length(example$terms) - 1) else 1]
+    vars <- intersect(c("a", "b"), all.vars(ref_parse(first)))
+    expect_gradients(sprintf("Sum_Reduction(%s,1)", joined(example$terms)), example$args, example$data,
+                     vars = vars, backends = "compiled", precisions = "double")
+  })
+})
+
+test_that("every operation has the curvature of dense R", {
+  each_op(function(row, example) {
+    formula <- sprintf("Sum_Reduction(%s,1)", joined(example$terms))
+    expect_second(formula, example$args, example$data, list(c("a", "a"), c("a", "b"), c("b", "a"), c("b", "b")),
+                  backends = "interpreted")
+  })
+})
+
+test_that("steps have no derivative and all others have one in each operand", {
+  expect_setequal(ops$name[ops$kind == "scalar" & !ops$smooth],
+                  c("Sign", "Step", "Equal", "NotEqual", "LessThan", "LessOrEqual", "IfElse"))
+})
+
+# ---- edge points ----
+
+edges <- c(0, -0, 1, -1, 2, -2, 0.5, -0.5, 2.5, -2.5, Inf, -Inf, NaN)
+
+# single precision overflows above 3.4e38
+as_single_range <- function(v, precision) {
+  if (precision == "single") v[is.finite(v) & abs(v) > 3.4e38] <- sign(v[is.finite(v) & abs(v) > 3.4e38]) * Inf
+  v
+}
+
+expect_edges <- function(formula, args, data, reference, label) {
+  each_backend(function(backend, precision) {
+    out <- keops_kernel(formula, args)(data)
+    expect_close(out, as_single_range(matrix(reference), precision), tol(precision),
+                 label = paste0(label, " (", backend, ", ", precision, ")"))
+  })
+}
+
+test_that("zeros of both signs, infinities and NaN pass through every elementwise operation as documented", {
+  each_op(which = ops$kind == "scalar" & ops$arity == 1, function(row, example) {
+    reference <- ref_ops[[row$name]](edges)
+    expect_edges(sprintf("Sum_Reduction(%s(a),1)", row$name), "a=Vi(1)", list(edges), reference,
+                 paste(row$name, "of a row"))
+    expect_edges(sprintf("Sum_Reduction(%s(a*z),1)", row$name), c("a=Vi(1)", "z=Vj(1)"), list(edges, 1), reference,
+                 paste(row$name, "of a pair"))
+  })
+})
+
+test_that("edge points of operations with two operands", {
+  both <- expand.grid(a = edges, b = edges)
+  each_op(which = ops$kind == "scalar" & ops$arity == 2, function(row, example) {
+    reference <- ref_ops[[row$name]](both$a, both$b)
+    expect_edges(sprintf("Sum_Reduction(%s(a,b),1)", row$name), c("a=Vi(1)", "b=Vi(1)"), list(both$a, both$b),
+                 reference, paste(row$name, "of a row"))
+    expect_edges(sprintf("Sum_Reduction(%s(a*z,b*z),1)", row$name), c("a=Vi(1)", "b=Vi(1)", "z=Vj(1)"),
+                 list(both$a, both$b, 1), reference, paste(row$name, "of a pair"))
+    for (b in c(0, -0, 1, Inf, NaN)) {
+      expect_edges(sprintf("Sum_Reduction(%s(a,b),1)", row$name), c("a=Vi(1)", "b=Vj(1)"), list(edges, b),
+                   ref_ops[[row$name]](edges, rep(b, length(edges))), paste0(row$name, "(a, ", b, ")"))
+    }
+  })
+})
+
+test_that("edge points of operations with three operands", {
+  few <- c(0, -0, 1, -1, Inf, -Inf, NaN)
+  all <- expand.grid(a = few, b = few, c = few)
+  each_op(which = ops$kind == "scalar" & ops$arity == 3, function(row, example) {
+    reference <- ref_ops[[row$name]](all$a, all$b, all$c)
+    expect_edges(sprintf("Sum_Reduction(%s(a*z,b,c*z),1)", row$name), c("a=Vi(1)", "b=Vi(1)", "c=Vi(1)", "z=Vj(1)"),
+                 list(all$a, all$b, all$c, 1), reference, row$name)
+  })
+})
+
+test_that("exponentials and logarithms keep their accuracy over the whole range", {
+  a <- c(-700, -100, -87, -20, -1e-3, 1e-8, 20, 88, 300, 709)
+  expect_edges("Sum_Reduction(Log(Exp(a*z)),1)", c("a=Vi(1)", "z=Vj(1)"), list(a[5:7], 1), a[5:7], "Log(Exp)")
+  each_backend(precisions = "double", function(backend, precision) {
+    out <- keops_kernel("Sum_Reduction(Exp(a*z),1)", c("a=Vi(1)", "z=Vj(1)"))(list(a, 1))
+    expect_lt(max(abs(out / exp(a) - 1)), 1e-13)
+    out <- keops_kernel("Sum_Reduction(Log(a*z),1)", c("a=Vi(1)", "z=Vj(1)"))(list(exp(a), 1))
+    expect_lt(max(abs(out - log(exp(a))) / pmax(1, abs(a))), 1e-14)
+  })
+})
+
+test_that("Pow(f, n) knows 0, 1 and negative exponents at every edge", {
+  for (n in c(0, 1, 2, 3, -1, -2)) {
+    expect_edges(sprintf("Sum_Reduction(Pow(a*z,%d),1)", n), c("a=Vi(1)", "z=Vj(1)"), list(edges, 1),
+                 c_pow(edges, rep(n, length(edges))), paste("Pow to the", n))
+  }
+})
+
+test_that("vectors of length zero normalise and differentiate to zero, not to NaN", {
+  x <- rbind(c(0, 0), c(3, 4))
+  eta <- cbind(c(1, 1))
+  each_backend(function(backend, precision) {
+    args <- c("x=Vi(2)", "z=Vj(1)")
+    norm <- keops_kernel("Sum_Reduction(Norm2(x*z),1)", args)
+    expect_equal(c(norm(list(x, 1))), c(0, 5))
+    expect_close(keops_grad(norm, "x")(list(x, 1, eta)), rbind(c(0, 0), c(.6, .8)), tol(precision))
+    root <- keops_kernel("Sum_Reduction(Sqrt(x*z),1)", c("x=Vi(1)", "z=Vj(1)"))
+    expect_close(keops_grad(root, "x")(list(c(0, 4), 1, eta)), cbind(c(0, .25)), tol(precision))
+    inverse <- keops_kernel("Sum_Reduction(Rsqrt(x*z),1)", c("x=Vi(1)", "z=Vj(1)"))
+    expect_close(inverse(list(c(0, 4), 1)), cbind(c(0, .5)), tol(precision))
+    expect_close(keops_grad(inverse, "x")(list(c(0, 4), 1, eta)), cbind(c(0, -1 / 16)), tol(precision))
+  })
+})
+
+test_that("derivatives at the kinks are the documented ones", {
+  at <- c(0, -0, -1, 1)
+  slopes <- list(Abs = c(0, 0, -1, 1), ReLU = c(1, 1, 0, 1), Sign = c(0, 0, 0, 0), Step = c(0, 0, 0, 0))
+  each_backend(function(backend, precision) {
+    for (name in names(slopes)) {
+      op <- keops_kernel(sprintf("Sum_Reduction(%s(x*z),1)", name), c("x=Vi(1)", "z=Vj(1)"))
+      expect_equal(c(keops_grad(op, "x")(list(at, 1, rep(1, 4)))), slopes[[name]], label = paste("slope of", name))
+    }
+    op <- keops_kernel("Sum_Reduction(Pow(x*z,0),1)", c("x=Vi(1)", "z=Vj(1)"))
+    expect_equal(c(keops_grad(op, "x")(list(at, 1, rep(1, 4)))), rep(0, 4))
+    choose <- keops_kernel("Sum_Reduction(IfElse(x*z,u,v*z),1)", c("x=Vi(1)", "u=Vi(1)", "v=Vi(1)", "z=Vj(1)"))
+    data <- list(c(0, -0, -1, NaN), 1:4, 5:8, 1)
+    expect_equal(c(choose(data)), c(1, 2, 7, 8))
+    expect_equal(c(keops_grad(choose, "u")(c(data, list(rep(1, 4))))), c(1, 1, 0, 0))
+    expect_equal(c(keops_grad(choose, "v")(c(data, list(rep(1, 4))))), c(0, 0, 1, 1))
+    expect_equal(c(keops_grad(choose, "x")(c(data, list(rep(1, 4))))), rep(0, 4))
+  })
+})

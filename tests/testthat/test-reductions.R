@@ -1,0 +1,234 @@
+test_that("every reduction of the table has a reference", {
+  expect_true(all(names(ref_reductions) %in% keops:::engine_reductions()))
+  expect_true(all(keops:::engine_reductions() %in% c(names(ref_reductions), names(ref_pairs))))
+})
+
+# Scores of i, j and both; LogSumExp takes one component.
+reduced_formulas <- function(name, dim) {
+  f <- c(pair = "p*x-y*z", i = "x*p", j = "y-p", none = "p+1")
+  sprintf("%s_Reduction(%s,%d)", name, rep(f, 2), rep(0:1, each = length(f)))
+}
+
+reduction_args <- function(d) sprintf(c("x=Vi(%d)", "y=Vj(%d)", "z=Vj(1)", "p=Pm(%d)"), c(d, d, 1, d))
+reduction_data <- function(m, n, d) {
+  list(draw(m, d, -2, 2), draw(n, d, -2, 2, 1 / 256), draw(n, 1, 1, 2), draw(1, d, 0.5, 2))
+}
+
+test_that("every reduction over either axis, of formulas in i, j, both and neither, is dense R's", {
+  for (name in keops:::engine_reductions()) {
+    for (d in if (name == "LogSumExp") 1 else c(1, 3)) {
+      set.seed(d)
+      for (formula in reduced_formulas(name, d)) {
+        pair <- grepl("x-y", formula, fixed = TRUE)
+        expect_dense(formula, reduction_args(d), reduction_data(7, 5, d),
+                     backends = if (pair) c("interpreted", "compiled") else "interpreted")
+      }
+    }
+  }
+})
+
+test_that("an operator without i- or j-variables reduces over one item", {
+  x <- draw(6, 3, -2, 2)
+  p <- c(1, 2, 3)
+  each_backend(function(backend, precision) {
+    expect_equal(keops_kernel("Sum_Reduction(x,1)", "x=Vi(3)")(list(x)), x)
+    expect_equal(keops_kernel("Sum_Reduction(x,0)", "x=Vj(3)")(list(x)), x)
+    expect_equal(keops_kernel("Sum_Reduction(x,0)", "x=Vi(3)")(list(x)), matrix(colSums(x), 1))
+    expect_equal(keops_kernel("Sum_Reduction(x+p,0)", c("x=Vi(3)", "p=Pm(3)"))(list(x, p)),
+                 matrix(colSums(x) + 6 * p, 1))
+    expect_equal(keops_kernel("Sum_Reduction(p*p,1)", "p=Pm(3)")(list(p)), matrix(p^2, 1))
+    expect_equal(keops_kernel("LogSumExp_Reduction(x,1)", "x=Vi(1)")(list(x[, 1])), x[, 1, drop = FALSE],
+                 tolerance = 1e-7)
+    expect_identical(keops_kernel("ArgMin_Reduction(x,1)", "x=Vi(3)")(list(x)), matrix(1L, 6, 3))
+  })
+})
+
+test_that("a summand without the reduced index counts once an item, also where its variable is not used", {
+  x <- cbind(c(1, 2, 4))
+  y <- matrix(0, 5, 2)
+  each_backend(function(backend, precision) {
+    expect_equal(keops_kernel("Sum_Reduction(x,1)", c("x=Vi(1)", "y=Vj(2)"))(list(x, y)), 5 * x)
+    expect_equal(keops_kernel("Sum_Reduction(x,0)", c("x=Vi(1)", "y=Vj(2)"))(list(x, y)), matrix(7, 5, 1))
+    expect_equal(keops_kernel("Sum_Reduction(1,1)", c("x=Vi(1)", "y=Vj(2)"))(list(x, y)), matrix(5, 3, 1))
+    expect_equal(keops_kernel("LogSumExp_Reduction(x,1)", c("x=Vi(1)", "y=Vj(2)"))(list(x, y)), x + log(5),
+                 tolerance = 1e-6)
+  })
+})
+
+test_that("Arg reductions return matrices of 1-based integers", {
+  x <- cbind(c(0, 3))
+  y <- cbind(c(5, 1, 2))
+  args <- c("x=Vi(1)", "y=Vj(1)")
+  each_backend(function(backend, precision) {
+    near <- keops_kernel("ArgMin_Reduction(SqDist(x,y),1)", args)(list(x, y))
+    expect_identical(near, cbind(c(2L, 3L)))
+    expect_identical(keops_kernel("ArgMax_Reduction(SqDist(x,y),0)", args)(list(x, y)), cbind(c(1L, 2L, 1L)))
+  })
+})
+
+test_that("ties go to the first item, wherever the tiles end", {
+  y <- numeric(1100)
+  y[c(3, 40, 256, 257, 1030)] <- -1
+  y[c(5, 300, 1100)] <- 1
+  args <- c("x=Vi(1)", "y=Vj(1)")
+  for (threads in c(1, 2)) {
+    each_backend(function(backend, precision) {
+      with_options(list(keops.threads = threads), {
+        data <- list(rep(2, 19), y)
+        expect_identical(keops_kernel("ArgMin_Reduction(x*y,1)", args)(data), matrix(3L, 19, 1))
+        expect_identical(keops_kernel("ArgMax_Reduction(x*y,1)", args)(data), matrix(5L, 19, 1))
+        expect_identical(keops_kernel("ArgMin_Reduction(x*y,0)", args)(list(y, rep(2, 19))), matrix(3L, 19, 1))
+        expect_identical(keops_kernel("ArgMin_Reduction(x*0*y,1)", args)(data), matrix(1L, 19, 1))
+      })
+    })
+  }
+})
+
+test_that("Min, Max and their Arg forms skip NaN; nothing left is an infinite value and NA", {
+  x <- cbind(c(0, NA, 1))
+  y <- cbind(c(NaN, 0, 3, NA, -1))
+  args <- c("x=Vi(1)", "y=Vj(1)")
+  for (name in c("Min", "Max", "ArgMin", "ArgMax")) {
+    for (axis in 0:1) {
+      expect_dense(sprintf("%s_Reduction(SqDist(x,y),%d)", name, axis), args, list(x, y))
+    }
+  }
+  each_backend(function(backend, precision) {
+    near <- keops_kernel("ArgMin_Reduction(SqDist(x,y),1)", args)(list(x, y))
+    expect_identical(near, cbind(c(2L, NA, 2L)))
+    sums <- keops_kernel("Sum_Reduction(Exp(-SqDist(x,y)),1)", args)(list(x, cbind(c(0, 1))))
+    expect_close(sums, cbind(c(1 + exp(-1), NaN, 1 + exp(-1))), tol(precision))
+  })
+})
+
+test_that("infinite items never win an Arg from the far side, and win it from the near one", {
+  y <- cbind(c(Inf, Inf, Inf), c(Inf, 2, -Inf), c(-Inf, -Inf, -Inf))
+  args <- c("x=Vi(1)", "y=Vj(3)")
+  for (name in c("Min", "Max", "ArgMin", "ArgMax")) {
+    expect_dense(sprintf("%s_Reduction(x+y,1)", name), args, list(c(0, 1), y))
+  }
+  each_backend(function(backend, precision) {
+    expect_identical(keops_kernel("ArgMin_Reduction(x+y,1)", args)(list(0, y)), rbind(c(NA, 3L, 1L)))
+    expect_identical(keops_kernel("ArgMax_Reduction(x+y,1)", args)(list(0, y)), rbind(c(1L, 1L, NA)))
+  })
+})
+
+test_that("LogSumExp knows -Inf, Inf, NaN and large scores", {
+  scores <- rbind(c(1000, 1000, 1000), rep(-Inf, 3), c(0, -Inf, -Inf), c(-Inf, -Inf, 0), c(Inf, 0, -Inf),
+                  c(-1000, -1001, -1002), c(NaN, 0, 0), c(0, -Inf, NaN), c(-1e300, -1e300, -1e300))
+  answer <- c(1001.098612288668, -Inf, 0, 0, Inf, -1000 + log(1 + exp(-1) + exp(-2)), NaN, NaN, -1e300)
+  # item j of row i is component j of x_i
+  formula <- "LogSumExp_Reduction((x|y),1)"
+  pick <- "LogSumExp_Reduction(IfElse(-k,Elem(x,0),IfElse(1-k,Elem(x,1),Elem(x,2))),1)"
+  each_backend(function(backend, precision) {
+    op <- keops_kernel(pick, c("x=Vi(3)", "k=Vj(1)"))
+    rows <- if (precision == "single") 1:8 else 1:9
+    expect_close(op(list(scores[rows, ], 0:2)), cbind(answer[rows]), tol(precision))
+    down <- keops_kernel("LogSumExp_Reduction(s*z,0)", c("s=Vi(1)", "z=Vj(1)"))
+    for (row in rows) {
+      expect_close(down(list(scores[row, ], 1)), cbind(answer[row]), tol(precision), label = paste("scores", row))
+    }
+  })
+})
+
+test_that("a -Inf item anywhere in a long LogSumExp adds nothing", {
+  set.seed(1)
+  s <- draw(1030, 1, -3, 3)
+  s[c(1, 2, 15:20, 256:260, 1024, 1030)] <- -Inf
+  answer <- log(sum(exp(s)))
+  each_backend(function(backend, precision) {
+    op <- keops_kernel("LogSumExp_Reduction(s+x,1)", c("s=Vj(1)", "x=Vi(1)"))
+    expect_close(op(list(s, c(0, 1, -2))), cbind(answer + c(0, 1, -2)), tol(precision))
+  })
+})
+
+test_that("no rows and no items: a result of the right width, neutral elements and NA", {
+  args <- c("x=Vi(2)", "y=Vj(2)")
+  some <- matrix(c(1, 2, 3, 4, 5, 6), 3)
+  none <- some[0, ]
+  empty <- list(Sum = 0, Min = Inf, Max = -Inf, ArgMin = NA_integer_, ArgMax = NA_integer_, LogSumExp = -Inf)
+  each_backend(function(backend, precision) {
+    for (name in names(empty)) {
+      f <- if (name == "LogSumExp") "SqDist(x,y)" else "x*y"
+      width <- if (name == "LogSumExp") 1 else 2
+      over_j <- keops_kernel(sprintf("%s_Reduction(%s,1)", name, f), args)
+      over_i <- keops_kernel(sprintf("%s_Reduction(%s,0)", name, f), args)
+      expect_identical(over_j(list(some, none)), matrix(empty[[name]], 3, width), label = paste(name, "of no items"))
+      expect_identical(over_i(list(none, some)), matrix(empty[[name]], 3, width), label = paste(name, "of no items"))
+      expect_identical(dim(over_j(list(none, some))), c(0L, as.integer(width)))
+      expect_identical(dim(over_i(list(some, none))), c(0L, as.integer(width)))
+      expect_identical(dim(over_j(list(none, none))), c(0L, as.integer(width)))
+    }
+  })
+})
+
+sizes <- c(1, 2, 15, 16, 17, 255, 257, 1000)
+
+test_that("sizes on both sides of every tile border are dense R's", {
+  args <- c("x=Vi(3)", "y=Vj(3)", "b=Vj(2)")
+  formulas <- c("Sum_Reduction(Exp(-SqDist(x,y))*b,1)", "Sum_Reduction(Exp(-SqDist(x,y))*b,0)",
+                "LogSumExp_Reduction(-SqDist(x,y),1)", "Min_Reduction(SqDist(x,y)*b,1)",
+                "ArgMax_Reduction(x-y,0)")
+  each_backend(function(backend, precision) {
+    ops <- lapply(formulas, keops_kernel, args = args)
+    for (m in sizes) {
+      n <- rev(sizes)[match(m, sizes)]
+      set.seed(m)
+      data <- list(draw(m, 3, -1, 1), draw(n, 3, -1, 1), draw(n, 2, -1, 1))
+      for (k in seq_along(formulas)) {
+        expect_close(flat(ops[[k]](data)), ref_run(formulas[k], args, data), tol(precision),
+                     label = sprintf("%s at %d x %d (%s, %s)", formulas[k], m, n, backend, precision))
+      }
+    }
+  })
+})
+
+test_that("every pair of sizes up to a few vectors agrees with matrix algebra", {
+  args <- c("x=Vi(2)", "y=Vj(2)", "b=Vj(1)")
+  each_backend(function(backend, precision) {
+    op <- keops_kernel("Sum_Reduction(Exp(-SqDist(x,y))*b,1)", args)
+    least <- keops_kernel("Min_Reduction(SqDist(x,y),1)", args)
+    nearest <- keops_kernel("ArgMin_Reduction(SqDist(x,y),1)", args)
+    few <- expand.grid(m = c(1:9, 16, 17), n = c(1:9, 15:17, 31:33, 63:65, 127:129))
+    many <- expand.grid(m = c(255, 257, 1000), n = c(255:257, 1000, 1025))
+    for (k in seq_len(nrow(few) + nrow(many))) {
+      m <- c(few$m, many$m)[k]
+      n <- c(few$n, many$n)[k]
+      set.seed(100 * m + n)
+      x <- matrix(rnorm(2 * m), m)
+      y <- matrix(rnorm(2 * n), n)
+      b <- rnorm(n)
+      d2 <- outer(x[, 1], y[, 1], "-")^2 + outer(x[, 2], y[, 2], "-")^2
+      out <- op(list(x, y, b))
+      values <- least(list(x, y, b))
+      indices <- nearest(list(x, y, b))
+      label <- sprintf("%d x %d (%s, %s)", m, n, backend, precision)
+      if (max(abs(out - exp(-d2) %*% b)) > tol(precision) * sum(abs(b))) fail(label)
+      if (max(abs(values - apply(d2, 1, min))) > tol(precision) * 10) fail(label)
+      if (any(abs(d2[cbind(1:m, indices)] - values) > tol(precision) * 10)) fail(label)
+    }
+    succeed()
+  })
+})
+
+test_that("sums with many components and many dimensions are dense R's", {
+  set.seed(2)
+  for (d in c(1, 2, 15, 17, 33, 100, 257)) {
+    x <- draw(9, d, -1, 1)
+    y <- draw(18, d, -1, 1)
+    args <- sprintf(c("x=Vi(%d)", "y=Vj(%d)"), d)
+    expect_dense("Sum_Reduction(SqDist(x,y)*y,1)", args, list(x, y), scale = 18 * 4 * d,
+                 precisions = if (d %in% c(17, 257)) c("double", "single") else "double")
+    expect_dense("Min_Reduction(Abs(x-y),0)", args, list(x, y), backends = "interpreted")
+  }
+})
+
+test_that("LogSumExp takes weights, of one or more components", {
+  args <- c("x=Vi(2)", "y=Vj(2)", "b=Vj(3)")
+  set.seed(3)
+  data <- list(draw(7, 2, -1, 1), draw(17, 2, -1, 1), draw(17, 3, 0.25, 2))
+  for (axis in 0:1) {
+    expect_dense(sprintf("LogSumExp_Reduction(-SqDist(x,y),b,%d)", axis), args, data)
+    expect_dense(sprintf("LogSumExp_Reduction((x|y),SqDist(x,y)+1,%d)", axis), args, data)
+  }
+})
