@@ -85,6 +85,31 @@ static void vector_operation(sweep *s, const ke_node *n, const ke_node *cot)
   contribute(s, a, n->idx, c);
 }
 
+/* A contraction is linear in each factor: the other one is contracted with the cotangent. */
+static void contraction(sweep *s, const ke_node *n, const ke_node *cot)
+{
+  int naxes = n->nint / 4;
+  int *axes;
+
+  for (int which = 0; which < 2; which++) {
+    axes = ke_arena_alloc(s->g->arena, (size_t)(n->nint + 1) * sizeof *axes);
+    if (!axes) {
+      s->g->failed = true;
+      return;
+    }
+    for (int a = 0; a < naxes; a++) {
+      const int *from = n->ints + 4 * a;
+      int *to = axes + 4 * a;
+      to[0] = from[0];
+      to[1] = from[3];
+      to[2] = from[2 - which];
+      to[3] = from[1 + which];
+    }
+    contribute(s, n->child[which], n->idx,
+               ke_contract(s->g, cot, n->child[1 - which], axes, naxes));
+  }
+}
+
 /* Sum over i or j: each item gets the row's cotangent. */
 static void reduced_sum(sweep *s, const ke_node *n, const ke_node *cot)
 {
@@ -130,6 +155,21 @@ static void node_step(sweep *s, const ke_node *n, const ke_node *cot)
     return;
   }
   switch (n->op) {
+  case KE_N_PICK:
+    contribute(s, n->child[0], n->idx,
+               ke_put(s->g, cot, n->ints[0], n->ints[1], n->child[0]->dim));
+    break;
+  case KE_N_PUT:
+    contribute(s, n->child[0], n->idx,
+               ke_pick(s->g, cot, n->ints[0], n->ints[1], n->child[0]->dim));
+    break;
+  case KE_N_CONTRACT: contraction(s, n, cot); break;
+  case KE_N_EXTREME: /* to the first extreme component only */
+    contribute(s, n->child[0], n->idx,
+               mult(s->g, cot,
+                    ke_binary(s->g, KE_OP_Equal, ke_iota(s->g, n->child[0]->dim),
+                              ke_arg_extreme(s->g, n->child[0], n->ints[0] == 1))));
+    break;
   case KE_N_GATHER:
     if (depends(s, n->child[0]))
       s->cot[n->child[0]->id] =

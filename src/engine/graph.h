@@ -115,12 +115,30 @@ const ke_node *ke_plain_mult(ke_graph *g, const ke_node *a, const ke_node *b);
 /* The same operation on other operands: rules are applied. */
 const ke_node *ke_rebuild(ke_graph *g, const ke_node *n, const ke_node *const *child);
 
-/* ---- derivatives (diff.c) ---- */
+/* ---- structure (structure.c) ---- */
+const ke_node *ke_iota(ke_graph *g, int dim);
+const ke_node *ke_pick(ke_graph *g, const ke_node *f, int start, int step, int n);
+const ke_node *ke_put(ke_graph *g, const ke_node *f, int start, int step, int dim);
+/* Axes as in KE_N_CONTRACT, `naxes` times four numbers. */
+const ke_node *ke_contract(ke_graph *g, const ke_node *f, const ke_node *h, const int *axes, int naxes);
+/* Dimension of a contraction's result by these axes. */
+int64_t ke_contract_dim(const int *axes, int naxes);
+const ke_node *ke_extreme(ke_graph *g, const ke_node *f, bool largest);
+/* 0-based position of the first extreme component; 0 where all are NaN. */
+const ke_node *ke_arg_extreme(ke_graph *g, const ke_node *f, bool largest);
+/* A (n x p, row-major) times b; b times A (p x n). */
+const ke_node *ke_matvec(ke_graph *g, const ke_node *a, const ke_node *b);
+const ke_node *ke_vecmat(ke_graph *g, const ke_node *b, const ke_node *a);
+const ke_node *ke_tensorprod(ke_graph *g, const ke_node *a, const ke_node *b);
+
+/* ---- derivatives (diff.c, tangent.c) ---- */
 /* Cotangent of variable `v` for the cotangent `cot` of `root` (dimension of root; NULL result: zero).
  * pairwise: the derivative at each pair, nothing is summed; else the true gradient of root, whose rows
  * are those of `side`, summed over everything that v does not index. */
 const ke_node *ke_gradient(ke_graph *g, const ke_node *root, int side, const ke_node *v,
                            const ke_node *cot, bool pairwise);
+/* Differential of root in the direction u of variable v (forward mode); NULL: zero. */
+const ke_node *ke_tangent(ke_graph *g, const ke_node *root, const ke_node *v, const ke_node *u);
 /* A formula with $0 $1 $2 for operands (parse.c): for derivatives and sugar of the table. */
 const ke_node *ke_template(ke_graph *g, const char *text, const ke_node *const *operand, int n);
 

@@ -25,6 +25,9 @@ const ke_op ke_ops[KE_OP_COUNT] = {
 #define SUGAR_OP(name_, arity_, formula_)                                                          \
   [KE_OP_##name_] = {.name = #name_, .kind = KE_SUGAR, .arity = arity_, .formula = formula_},
 #include "op_list.h"
+#define WORD_OP(name_, arity_, ints_)                                                              \
+  [KE_OP_##name_] = {.name = #name_, .kind = KE_WORD, .arity = arity_, .nint = ints_},
+#include "op_list.h"
 };
 
 int ke_op_find(const char *name, size_t length)

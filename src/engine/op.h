@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-typedef enum { KE_SCALAR, KE_FUSED, KE_VECTOR, KE_SUGAR } ke_op_kind;
+typedef enum { KE_SCALAR, KE_FUSED, KE_VECTOR, KE_SUGAR, KE_WORD } ke_op_kind;
 
 typedef struct {
   const char *name;

@@ -1,4 +1,4 @@
-/* Numbers of the operations: scalar ones first, then fused, vector, sugar, each in the list's order. */
+/* Numbers of the operations: scalar ones first, then fused, vector, sugar, words, each in the list's order. */
 #ifndef KE_OP_ENUM_H
 #define KE_OP_ENUM_H
 
@@ -10,6 +10,8 @@ enum {
 #define VECTOR_OP(name, arity, ints) KE_OP_##name,
 #include "op_list.h"
 #define SUGAR_OP(name, arity, formula) KE_OP_##name,
+#include "op_list.h"
+#define WORD_OP(name, arity, ints) KE_OP_##name,
 #include "op_list.h"
   KE_OP_COUNT
 };

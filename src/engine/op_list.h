@@ -14,7 +14,9 @@
  *
  * VECTOR_OP(name, arity, ints)          moves, sums or packs components: its functions are in op_vector.c.
  *                  `ints` integer parameters follow the operands in the text.
- * SUGAR_OP(name, arity, formula)        written in the language itself, $0 $1 $2 the operands
+ * SUGAR_OP(name, arity, formula)        written in the language itself, $0 $1 ... the operands
+ * WORD_OP(name, arity, ints)            has a syntax or a shape rule of its own: words.c; `ints` counts what
+ *                  follows the operands, -1: lists or the like
  *
  * Include with the macros wanted defined; the others default to nothing. */
 
@@ -29,6 +31,9 @@
 #endif
 #ifndef SUGAR_OP
 #define SUGAR_OP(name, arity, formula)
+#endif
+#ifndef WORD_OP
+#define WORD_OP(name, arity, ints)
 #endif
 #define D(...) {__VA_ARGS__}
 #define N_ ""
@@ -78,12 +83,24 @@ VECTOR_OP(ExtractT, 1, 2)
 SUGAR_OP(SqNorm2,      1, "Sum(Square($0))")
 SUGAR_OP(Norm2,        1, "Sqrt(Sum(Square($0)))")
 SUGAR_OP(SqDist,       2, "Sum(Square($0-$1))")
+
+WORD_OP(Pow,            1, 1)
+WORD_OP(Scalprod,       2, 0)
+WORD_OP(WeightedSqNorm, 2, 0)
+WORD_OP(WeightedSqDist, 3, 0)
+WORD_OP(IntCst,         0, 1)
+WORD_OP(RatCst,         0, 2)
+WORD_OP(IntInv,         0, 1)
+WORD_OP(Zero,           0, 1)
+WORD_OP(Var,            0, 3)
+WORD_OP(Grad,           3, 0)
 /* clang-format on */
 
 #undef SCALAR_OP
 #undef FUSED_OP
 #undef VECTOR_OP
 #undef SUGAR_OP
+#undef WORD_OP
 #undef D
 #undef N_
 #undef X

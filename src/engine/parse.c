@@ -5,48 +5,28 @@
  * where its summand has no i. */
 #include "parse.h"
 
-#include "lex.h"
-#include "reduction_name.h"
+#include "parse_words.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NESTING = 250, MAX_TEXT = 1 << 20, MAX_ARGS = 10000 };
+enum { MAX_NESTING = 250, MAX_OPERANDS = 8, MAX_TEXT = 1 << 20, MAX_ARGS = 10000 };
 
-typedef struct {
-  const ke_node *node;
-  int side;     /* rows declared; contains node->idx */
-  bool reduced; /* holds a reduction */
-} value;
-
-typedef struct {
-  ke_graph *g;
-  const char *text;
-  size_t length;
-  ke_token tok;
-  int nesting;
-  ke_parsed *out;                /* NULL in templates */
-  const ke_node *const *operand; /* $0 $1 $2 */
-  int noperand;
-  const ke_reduction_name *last_reduction; /* the one parsed last, and its node */
-  const ke_node *last_node;
-  ke_error *err;
-} parser;
-
-static void advance(parser *p)
+void ke_parse_advance(ke_parser *p)
 {
   p->tok = ke_lex(p->text, p->length, (size_t)(p->tok.pos + p->tok.length));
 }
 
-static bool at_char(const parser *p, char c)
+bool ke_parse_at(const ke_parser *p, char c)
 {
   return p->tok.kind == KE_TOK_CHAR && p->tok.ch == c;
 }
 
 /* The word as it stands, for messages: quoted, short. */
-static const char *seen(const parser *p, char *buffer, size_t size)
+static const char *seen(const ke_parser *p, char *buffer, size_t size)
 {
   int n = p->tok.length < 40 ? p->tok.length : 40;
 
@@ -55,29 +35,29 @@ static const char *seen(const parser *p, char *buffer, size_t size)
   return buffer;
 }
 
-static ke_status expect(parser *p, char c, const char *where)
+ke_status ke_parse_expect(ke_parser *p, char c, const char *where)
 {
   char buffer[64];
 
-  if (!at_char(p, c))
-    return ke_fail(p->err, KE_ERR_PARSE, p->tok.pos, "expected '%c' %s, found %s", c, where,
+  if (!ke_parse_at(p, c))
+    return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "expected '%c' %s, found %s", c, where,
                    seen(p, buffer, sizeof buffer));
-  advance(p);
+  ke_parse_advance(p);
   return KE_OK;
 }
 
-static ke_status parse_value(parser *p, value *out);
-static ke_status parse_unary(parser *p, value *out);
+ke_status ke_parse_value(ke_parser *p, ke_value *out);
+static ke_status parse_unary(ke_parser *p, ke_value *out);
 
-static value plain_value(const ke_node *n)
+ke_value ke_value_plain(const ke_node *n)
 {
-  return (value){.node = n, .side = n->idx};
+  return (ke_value){.node = n, .side = n->idx};
 }
 
 /* Rows and kind of something made from operands. */
-static value join(const ke_node *n, const value *v, int count)
+ke_value ke_value_join(const ke_node *n, const ke_value *v, int count)
 {
-  value out = plain_value(n);
+  ke_value out = ke_value_plain(n);
 
   for (int k = 0; k < count; k++) {
     out.side |= v[k].side;
@@ -87,34 +67,34 @@ static value join(const ke_node *n, const value *v, int count)
 }
 
 /* ---- whole numbers ---- */
-static ke_status parse_integer(parser *p, const char *what, int *out)
+ke_status ke_parse_integer(ke_parser *p, const char *what, int *out)
 {
-  bool negative = at_char(p, '-');
+  bool negative = ke_parse_at(p, '-');
   char buffer[64];
 
-  if (negative) advance(p);
+  if (negative) ke_parse_advance(p);
   if (p->tok.kind != KE_TOK_NUMBER || p->tok.number != floor(p->tok.number) ||
       p->tok.number > KE_MAX_DIM)
-    return ke_fail(p->err, KE_ERR_PARSE, p->tok.pos, "expected a whole number (%s), found %s", what,
+    return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "expected a whole number (%s), found %s", what,
                    seen(p, buffer, sizeof buffer));
   *out = (int)p->tok.number * (negative ? -1 : 1);
-  advance(p);
+  ke_parse_advance(p);
   return KE_OK;
 }
 
 /* ---- operations ---- */
-static ke_status bad_dims(parser *p, int pos, int op, const value *v)
+static ke_status bad_dims(ke_parser *p, int pos, int op, const ke_value *v)
 {
   if (ke_ops[op].arity == 2)
-    return ke_fail(p->err, KE_ERR_DIMENSION, pos,
+    return ke_parse_fail(p, KE_ERR_DIMENSION, pos,
                    "%s needs operands of equal dimension, or 1, not %d and %d", ke_ops[op].name,
                    v[0].node->dim, v[1].node->dim);
-  return ke_fail(p->err, KE_ERR_DIMENSION, pos,
+  return ke_parse_fail(p, KE_ERR_DIMENSION, pos,
                  "%s needs operands of equal dimension, or 1, not %d, %d and %d", ke_ops[op].name,
                  v[0].node->dim, v[1].node->dim, v[2].node->dim);
 }
 
-static ke_status check_broadcast(parser *p, int pos, int op, const value *v)
+static ke_status check_broadcast(ke_parser *p, int pos, int op, const ke_value *v)
 {
   int dim = 1;
 
@@ -126,57 +106,60 @@ static ke_status check_broadcast(parser *p, int pos, int op, const value *v)
   return KE_OK;
 }
 
-static ke_status check_range(parser *p, int pos, const char *what, int found, int low, int high)
+ke_status ke_parse_range(ke_parser *p, int pos, const char *what, int found, int low, int high)
 {
   if (found >= low && found <= high) return KE_OK;
-  return ke_fail(p->err, KE_ERR_DIMENSION, pos, "%s is %d, allowed is %d to %d", what, found, low,
+  return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "%s is %d, allowed is %d to %d", what, found, low,
                  high);
 }
 
-static ke_status check_vector(parser *p, int pos, int op, const value *v, const int *ints)
+static ke_status check_vector(ke_parser *p, int pos, int op, const ke_value *v, const int *ints)
 {
   int d = v[0].node->dim;
 
   switch (op) {
   case KE_OP_SumT:
     if (d != 1)
-      return ke_fail(p->err, KE_ERR_DIMENSION, pos, "SumT needs an operand of dimension 1, not %d", d);
-    return check_range(p, pos, "the dimension in SumT", ints[0], 1, KE_MAX_DIM);
+      return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "SumT needs an operand of dimension 1, not %d", d);
+    return ke_parse_range(p, pos, "the dimension in SumT", ints[0], 1, KE_MAX_DIM);
   case KE_OP_Concat:
     if (d > KE_MAX_DIM - v[1].node->dim)
-      return ke_fail(p->err, KE_ERR_DIMENSION, pos, "Concat makes a vector of more than %d components",
+      return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "Concat makes a vector of more than %d components",
                      KE_MAX_DIM);
     return KE_OK;
-  case KE_OP_Elem: return check_range(p, pos, "the position in Elem", ints[0], 0, d - 1);
+  case KE_OP_Elem: return ke_parse_range(p, pos, "the position in Elem", ints[0], 0, d - 1);
   case KE_OP_ElemT:
     if (d != 1)
-      return ke_fail(p->err, KE_ERR_DIMENSION, pos, "ElemT needs an operand of dimension 1, not %d", d);
-    KE_TRY(check_range(p, pos, "the length in ElemT", ints[0], 1, KE_MAX_DIM));
-    return check_range(p, pos, "the position in ElemT", ints[1], 0, ints[0] - 1);
+      return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "ElemT needs an operand of dimension 1, not %d", d);
+    KE_TRY(ke_parse_range(p, pos, "the length in ElemT", ints[0], 1, KE_MAX_DIM));
+    return ke_parse_range(p, pos, "the position in ElemT", ints[1], 0, ints[0] - 1);
   case KE_OP_Extract:
-    KE_TRY(check_range(p, pos, "the length in Extract", ints[1], 1, d));
-    return check_range(p, pos, "the start in Extract", ints[0], 0, d - ints[1]);
+    KE_TRY(ke_parse_range(p, pos, "the length in Extract", ints[1], 1, d));
+    return ke_parse_range(p, pos, "the start in Extract", ints[0], 0, d - ints[1]);
   case KE_OP_ExtractT:
-    KE_TRY(check_range(p, pos, "the length in ExtractT", ints[1], d, KE_MAX_DIM));
-    return check_range(p, pos, "the start in ExtractT", ints[0], 0, ints[1] - d);
+    KE_TRY(ke_parse_range(p, pos, "the length in ExtractT", ints[1], d, KE_MAX_DIM));
+    return ke_parse_range(p, pos, "the start in ExtractT", ints[0], 0, ints[1] - d);
   default: return KE_OK;
   }
 }
 
-static ke_status make(parser *p, int pos, int op, const value *v, const int *ints, value *out)
+ke_status ke_parse_make(ke_parser *p, int pos, int op, const ke_value *v, const int *ints, ke_value *out)
 {
   const ke_node *child[KE_MAX_CHILD];
 
   for (int k = 0; k < ke_ops[op].arity; k++) child[k] = v[k].node;
+  if (ke_ops[op].kind == KE_SUGAR && ke_ops[op].arity <= 2) KE_TRY(check_broadcast(p, pos, op, v));
+  if (ke_ops[op].kind == KE_SUGAR)
+    return ke_parse_template(p, pos, ke_ops[op].formula, v, ke_ops[op].arity, out);
   if (ke_ops[op].kind == KE_VECTOR)
     KE_TRY(check_vector(p, pos, op, v, ints));
   else
     KE_TRY(check_broadcast(p, pos, op, v));
-  *out = join(ke_make(p->g, op, child, ints), v, ke_ops[op].arity);
+  *out = ke_value_join(ke_make(p->g, op, child, ints), v, ke_ops[op].arity);
   return KE_OK;
 }
 
-static ke_status make_power(parser *p, int pos, const value *v, value *out)
+static ke_status make_power(ke_parser *p, int pos, const ke_value *v, ke_value *out)
 {
   const ke_node *e = v[1].node, *n;
 
@@ -187,150 +170,59 @@ static ke_status make_power(parser *p, int pos, const value *v, value *out)
     n = ke_unary(p->g, KE_OP_Sqrt, v[0].node);
   else
     n = ke_binary(p->g, KE_OP_Powf, v[0].node, e);
-  *out = join(n, v, 2);
+  *out = ke_value_join(n, v, 2);
   return KE_OK;
 }
 
-static ke_status make_scalprod(parser *p, int pos, const value *v, value *out)
+ke_status ke_parse_scalprod(ke_parser *p, int pos, const ke_value *v, ke_value *out)
 {
   int a = v[0].node->dim, b = v[1].node->dim;
 
   if (a != b && a != 1 && b != 1)
-    return ke_fail(p->err, KE_ERR_DIMENSION, pos,
+    return ke_parse_fail(p, KE_ERR_DIMENSION, pos,
                    "Scalprod needs operands of equal dimension, or 1, not %d and %d", a, b);
-  *out = join(ke_scalprod(p->g, v[0].node, v[1].node), v, 2);
+  *out = ke_value_join(ke_scalprod(p->g, v[0].node, v[1].node), v, 2);
   return KE_OK;
 }
 
 /* Arguments of a call, up to `n` formulas, commas between; the name and '(' are read. */
-static ke_status parse_operands(parser *p, const char *name, int n, value *v)
+ke_status ke_parse_operands(ke_parser *p, const char *name, int n, ke_value *v)
 {
   char where[80];
 
   for (int k = 0; k < n; k++) {
     snprintf(where, sizeof where, "in %s(), which has %d operand%s", name, n, n == 1 ? "" : "s");
-    if (k) KE_TRY(expect(p, ',', where));
-    KE_TRY(parse_value(p, &v[k]));
+    if (k) KE_TRY(ke_parse_expect(p, ',', where));
+    KE_TRY(ke_parse_value(p, &v[k]));
   }
   return KE_OK;
 }
 
-static ke_status close_call(parser *p, const char *name)
+ke_status ke_parse_close(ke_parser *p, const char *name)
 {
   char where[80];
 
   snprintf(where, sizeof where, "to close %.50s(", name);
-  return expect(p, ')', where);
+  return ke_parse_expect(p, ')', where);
 }
 
-static ke_status parse_operation(parser *p, int pos, int op, value *out)
+static ke_status parse_operation(ke_parser *p, int pos, int op, ke_value *out)
 {
-  value v[KE_MAX_CHILD];
+  ke_value v[MAX_OPERANDS];
   int ints[KE_MAX_INT] = {0};
   const char *name = ke_ops[op].name;
 
-  KE_TRY(parse_operands(p, name, ke_ops[op].arity, v));
+  KE_TRY(ke_parse_operands(p, name, ke_ops[op].arity, v));
   for (int k = 0; k < ke_ops[op].nint; k++) {
-    KE_TRY(expect(p, ',', "before a whole number"));
-    KE_TRY(parse_integer(p, name, &ints[k]));
+    KE_TRY(ke_parse_expect(p, ',', "before a whole number"));
+    KE_TRY(ke_parse_integer(p, name, &ints[k]));
   }
-  KE_TRY(close_call(p, name));
-  return make(p, pos, op, v, ints, out);
-}
-
-/* ---- words with a syntax of their own ---- */
-static ke_status word_pow(parser *p, int pos, value *out)
-{
-  value v[2];
-  int n;
-
-  KE_TRY(parse_operands(p, "Pow", 1, v));
-  KE_TRY(expect(p, ',', "in Pow(f, n)"));
-  KE_TRY(parse_integer(p, "the exponent of Pow; Powf takes any", &n));
-  KE_TRY(close_call(p, "Pow"));
-  (void)pos;
-  *out = join(ke_power(p->g, v[0].node, n), v, 1);
-  return KE_OK;
-}
-
-static ke_status word_scalprod(parser *p, int pos, value *out)
-{
-  value v[2];
-
-  KE_TRY(parse_operands(p, "Scalprod", 2, v));
-  KE_TRY(close_call(p, "Scalprod"));
-  return make_scalprod(p, pos, v, out);
-}
-
-/* Sum_k s_k f_k^2, or f' S f with a full matrix: by the dimension of s. */
-static ke_status weighted_norm(parser *p, int pos, const value *s, const value *f, value *out)
-{
-  ke_graph *g = p->g;
-  const ke_node *w = s->node, *square;
-  int d = f->node->dim;
-
-  if (w->dim != 1 && w->dim != d)
-    return ke_fail(p->err, KE_ERR_DIMENSION, pos,
-                   "the weights must have dimension 1 or %d (that of the vector), not %d", d, w->dim);
-  square = ke_unary(g, KE_OP_Square, f->node);
-  *out = join(w->dim == 1 ? ke_binary(g, KE_OP_Mult, w, ke_unary(g, KE_OP_Sum, square))
-                          : ke_unary(g, KE_OP_Sum, ke_binary(g, KE_OP_Mult, w, square)),
-              (const value[]){*s, *f}, 2);
-  return KE_OK;
-}
-
-static ke_status word_weighted_norm(parser *p, int pos, value *out)
-{
-  value v[2];
-
-  KE_TRY(parse_operands(p, "WeightedSqNorm", 2, v));
-  KE_TRY(close_call(p, "WeightedSqNorm"));
-  return weighted_norm(p, pos, &v[0], &v[1], out);
-}
-
-static ke_status word_weighted_dist(parser *p, int pos, value *out)
-{
-  value v[3], d;
-
-  KE_TRY(parse_operands(p, "WeightedSqDist", 3, v));
-  KE_TRY(close_call(p, "WeightedSqDist"));
-  KE_TRY(make(p, pos, KE_OP_Subtract, &v[1], NULL, &d));
-  return weighted_norm(p, pos, &v[0], &d, out);
-}
-
-static ke_status word_constant(parser *p, int pos, value *out)
-{
-  bool rational = p->text[pos] == 'R', inverse = p->text[pos + 3] == 'I';
-  int n, m = 1;
-
-  KE_TRY(parse_integer(p, "a constant", &n));
-  if (rational) {
-    KE_TRY(expect(p, ',', "in RatCst(p, q)"));
-    KE_TRY(parse_integer(p, "a denominator", &m));
-  }
-  if (inverse) {
-    m = n;
-    n = 1;
-  }
-  if (m == 0) return ke_fail(p->err, KE_ERR_PARSE, pos, "a constant with denominator 0");
-  KE_TRY(close_call(p, "a constant"));
-  *out = plain_value(ke_const(p->g, (double)n / m));
-  return KE_OK;
-}
-
-static ke_status word_zero(parser *p, int pos, value *out)
-{
-  int d;
-
-  KE_TRY(parse_integer(p, "a dimension", &d));
-  KE_TRY(check_range(p, pos, "the dimension in Zero", d, 1, KE_MAX_DIM));
-  KE_TRY(close_call(p, "Zero"));
-  *out = plain_value(ke_widen(p->g, ke_const(p->g, 0), d));
-  return KE_OK;
+  KE_TRY(ke_parse_close(p, name));
+  return ke_parse_make(p, pos, op, v, ints, out);
 }
 
 /* ---- arguments ---- */
-static ke_status add_arg(parser *p, ke_parsed *out, const char *name, size_t length, int category,
+static ke_status add_arg(ke_parser *p, ke_parsed *out, const char *name, size_t length, int category,
                          int dim)
 {
   ke_arg *grown;
@@ -350,48 +242,38 @@ static ke_status add_arg(parser *p, ke_parsed *out, const char *name, size_t len
   return KE_OK;
 }
 
-static const ke_node *argument_node(parser *p, int k)
+static const ke_node *argument_node(ke_parser *p, int k)
 {
   const ke_arg *a = &p->out->arg[k];
 
   return ke_var(p->g, k, ke_category_side(a->category), a->dim);
 }
 
-/* Var(number, dimension, category) */
-static ke_status word_var(parser *p, int pos, value *out)
+ke_status ke_parse_positional(ke_parser *p, int pos, int number, int dim, int category, ke_value *out)
 {
-  int number, dim, category;
   const ke_arg *a;
 
-  KE_TRY(parse_integer(p, "the number of an argument, from 0", &number));
-  KE_TRY(expect(p, ',', "in Var(number, dimension, category)"));
-  KE_TRY(parse_integer(p, "a dimension", &dim));
-  KE_TRY(expect(p, ',', "in Var(number, dimension, category)"));
-  KE_TRY(parse_integer(p, "a category: 0 i, 1 j, 2 parameter", &category));
-  KE_TRY(close_call(p, "Var"));
-  KE_TRY(check_range(p, pos, "the category in Var", category, 0, 2));
-  KE_TRY(check_range(p, pos, "the dimension in Var", dim, 1, KE_MAX_DIM));
-  KE_TRY(check_range(p, pos, "the argument number in Var", number, 0,
-                     p->out->nargs < MAX_ARGS ? p->out->nargs : MAX_ARGS - 1));
+  KE_TRY(ke_parse_range(p, pos, "the argument number in Var", number, 0,
+                        p->out->nargs < MAX_ARGS ? p->out->nargs : MAX_ARGS - 1));
   if (number == p->out->nargs) KE_TRY(add_arg(p, p->out, "", 0, category, dim));
   a = &p->out->arg[number];
   if (a->dim != dim || a->category != category)
-    return ke_fail(p->err, KE_ERR_DIMENSION, pos,
-                   "argument %d has dimension %d and category %d, not %d and %d", number, a->dim,
-                   a->category, dim, category);
-  *out = plain_value(argument_node(p, number));
+    return ke_parse_fail(p, KE_ERR_DIMENSION, pos,
+                         "argument %d has dimension %d and category %d, not %d and %d", number, a->dim,
+                         a->category, dim, category);
+  *out = ke_value_plain(argument_node(p, number));
   return KE_OK;
 }
 
-static ke_status named_argument(parser *p, const ke_token *name, value *out)
+static ke_status named_argument(ke_parser *p, const ke_token *name, ke_value *out)
 {
   for (int k = 0; p->out && k < p->out->nargs; k++)
     if (strlen(p->out->arg[k].name) == (size_t)name->length &&
         !memcmp(p->out->arg[k].name, p->text + name->pos, (size_t)name->length)) {
-      *out = plain_value(argument_node(p, k));
+      *out = ke_value_plain(argument_node(p, k));
       return KE_OK;
     }
-  return ke_fail(p->err, KE_ERR_PARSE, name->pos, "'%.*s' is not among the arguments",
+  return ke_parse_fail(p, KE_ERR_PARSE, name->pos, "'%.*s' is not among the arguments",
                  name->length < 80 ? name->length : 80, p->text + name->pos);
 }
 
@@ -412,29 +294,29 @@ static const ke_node *reduction_node(ke_graph *g, const ke_reduction_name *r, in
   return !part[1] ? part[0] : !part[0] ? part[1] : ke_binary(g, KE_OP_Concat, part[0], part[1]);
 }
 
-static ke_status parse_reduction(parser *p, int pos, const ke_reduction_name *which, value *out)
+static ke_status parse_reduction(ke_parser *p, int pos, const ke_reduction_name *which, ke_value *out)
 {
   char name[48], where[64];
-  value f, w = {0};
+  ke_value f, w = {0};
   int axis, side;
   bool weighted = false;
 
   snprintf(name, sizeof name, "%s_Reduction", which->name);
   snprintf(where, sizeof where, "in %s(F, axis)", name);
-  KE_TRY(parse_value(p, &f));
-  KE_TRY(expect(p, ',', where));
+  KE_TRY(ke_parse_value(p, &f));
+  KE_TRY(ke_parse_expect(p, ',', where));
   if (which->kind == KE_RED_SUMEXP && p->tok.kind != KE_TOK_NUMBER) {
-    KE_TRY(parse_value(p, &w));
-    KE_TRY(expect(p, ',', where));
+    KE_TRY(ke_parse_value(p, &w));
+    KE_TRY(ke_parse_expect(p, ',', where));
     weighted = true;
   }
-  KE_TRY(parse_integer(p, "the axis: 0 reduces over i, 1 over j", &axis));
+  KE_TRY(ke_parse_integer(p, "the axis: 0 reduces over i, 1 over j", &axis));
   if (axis != 0 && axis != 1)
-    return ke_fail(p->err, KE_ERR_PARSE, pos, "the axis of %s is %d, allowed are 0 (over i) and 1 (over j)",
+    return ke_parse_fail(p, KE_ERR_PARSE, pos, "the axis of %s is %d, allowed are 0 (over i) and 1 (over j)",
                    name, axis);
-  KE_TRY(close_call(p, name));
+  KE_TRY(ke_parse_close(p, name));
   if (which->kind == KE_RED_SUMEXP && f.node->dim != 1)
-    return ke_fail(p->err, KE_ERR_DIMENSION, pos, "%s needs a formula of dimension 1, not %d", name,
+    return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "%s needs a formula of dimension 1, not %d", name,
                    f.node->dim);
   side = side_of_axis(axis);
   out->node = reduction_node(p->g, which, side, f.node, weighted ? w.node : NULL);
@@ -447,62 +329,23 @@ static ke_status parse_reduction(parser *p, int pos, const ke_reduction_name *wh
   return KE_OK;
 }
 
-/* Grad(F, v, cotangent) */
-static ke_status word_grad(parser *p, int pos, value *out)
+ke_status ke_parse_fail(ke_parser *p, ke_status status, int pos, const char *format, ...)
 {
-  value v[3];
-  const ke_node *n;
-  int both = KE_I | KE_J;
+  char message[sizeof p->err->message];
+  va_list ap;
 
-  KE_TRY(parse_operands(p, "Grad", 3, v));
-  KE_TRY(close_call(p, "Grad"));
-  if (v[1].node->op != KE_N_VAR && !p->g->failed && !p->g->too_big)
-    return ke_fail(p->err, KE_ERR_PARSE, pos, "Grad needs a variable as second operand, not a formula");
-  if (v[2].node->dim != v[0].node->dim)
-    return ke_fail(p->err, KE_ERR_DIMENSION, pos,
-                   "the cotangent in Grad must have the formula's dimension %d, not %d",
-                   v[0].node->dim, v[2].node->dim);
-  if (v[0].reduced && v[0].side == both)
-    return ke_fail(p->err, KE_ERR_PARSE, pos,
-                   "Grad of a formula of i and j that holds a reduction: take it of the whole reduction");
-  if (v[0].reduced && (v[2].side & ~v[0].side))
-    return ke_fail(p->err, KE_ERR_DIMENSION, pos,
-                   "the cotangent in Grad must have the rows of the reduction (%s)",
-                   v[0].side == KE_I ? "those of i" : v[0].side == KE_J ? "those of j" : "one row");
-  n = ke_gradient(p->g, v[0].node, v[0].side, v[1].node, v[2].node, !v[0].reduced);
-  if (!n) n = ke_widen(p->g, ke_const(p->g, 0), v[1].node->dim);
-  if (v[0].reduced)
-    *out = (value){.node = n, .side = v[1].node->idx, .reduced = true};
-  else
-    *out = join(n, (const value[]){v[0], v[2]}, 2);
-  return KE_OK;
+  va_start(ap, format);
+  vsnprintf(message, sizeof message, format, ap);
+  va_end(ap);
+  return ke_fail(p->err, status, p->template_pos >= 0 ? p->template_pos : pos, "%s", message);
 }
 
-typedef ke_status (*word_parser)(parser *p, int pos, value *out);
-
-static const struct {
-  const char *name;
-  word_parser parse;
-  bool needs_args; /* not in templates */
-} words[] = {
-    {"Pow", word_pow, false},
-    {"Scalprod", word_scalprod, false},
-    {"WeightedSqNorm", word_weighted_norm, false},
-    {"WeightedSqDist", word_weighted_dist, false},
-    {"IntCst", word_constant, false},
-    {"RatCst", word_constant, false},
-    {"IntInv", word_constant, false},
-    {"Zero", word_zero, false},
-    {"Var", word_var, true},
-    {"Grad", word_grad, true},
-};
-
-static bool spelled(const parser *p, const ke_token *t, const char *name)
+static bool spelled(const ke_parser *p, const ke_token *t, const char *name)
 {
   return strlen(name) == (size_t)t->length && !memcmp(name, p->text + t->pos, (size_t)t->length);
 }
 
-static const ke_reduction_name *find_reduction(const parser *p, const ke_token *t)
+static const ke_reduction_name *find_reduction(const ke_parser *p, const ke_token *t)
 {
   static const char tail[] = "_Reduction";
   size_t n = sizeof tail - 1, length = (size_t)t->length;
@@ -517,60 +360,58 @@ static const ke_reduction_name *find_reduction(const parser *p, const ke_token *
 }
 
 /* name(...): the name is read, '(' is next */
-static ke_status parse_call(parser *p, const ke_token *name, value *out)
+static ke_status parse_call(ke_parser *p, const ke_token *name, ke_value *out)
 {
   const ke_reduction_name *which;
   int op;
 
-  advance(p);
-  for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-    if (spelled(p, name, words[k].name) && (p->out || !words[k].needs_args))
-      return words[k].parse(p, name->pos, out);
+  ke_parse_advance(p);
   which = find_reduction(p, name);
   if (which) return parse_reduction(p, name->pos, which, out);
   op = ke_op_find(p->text + name->pos, (size_t)name->length);
+  if (op >= 0 && ke_ops[op].kind == KE_WORD) return ke_word_of(op)(p, name->pos, out);
   if (op >= 0) return parse_operation(p, name->pos, op, out);
   if (spelled(p, name, "Vi") || spelled(p, name, "Vj") || spelled(p, name, "Pm"))
-    return ke_fail(p->err, KE_ERR_PARSE, name->pos,
+    return ke_parse_fail(p, KE_ERR_PARSE, name->pos,
                    "%.2s(...) belongs into the argument list; the formula calls an argument by its "
                    "name or by Var(number, dimension, category)",
                    p->text + name->pos);
-  return ke_fail(p->err, KE_ERR_PARSE, name->pos, "there is no operation called '%.*s'",
+  return ke_parse_fail(p, KE_ERR_PARSE, name->pos, "there is no operation called '%.*s'",
                  name->length < 80 ? name->length : 80, p->text + name->pos);
 }
 
 /* ---- levels of precedence ---- */
-static ke_status parse_primary(parser *p, value *out)
+static ke_status parse_primary(ke_parser *p, ke_value *out)
 {
   ke_token t = p->tok;
   char buffer[64];
 
   if (t.kind == KE_TOK_NUMBER) {
-    advance(p);
-    *out = plain_value(ke_const(p->g, t.number));
+    ke_parse_advance(p);
+    *out = ke_value_plain(ke_const(p->g, t.number));
     return KE_OK;
   }
   if (t.kind == KE_TOK_NAME) {
-    advance(p);
-    return at_char(p, '(') ? parse_call(p, &t, out) : named_argument(p, &t, out);
+    ke_parse_advance(p);
+    return ke_parse_at(p, '(') ? parse_call(p, &t, out) : named_argument(p, &t, out);
   }
   if (t.kind == KE_TOK_OPERAND && t.number < p->noperand) {
-    advance(p);
-    *out = plain_value(p->operand[(int)t.number]);
+    ke_parse_advance(p);
+    *out = p->operand[(int)t.number];
     return KE_OK;
   }
-  if (at_char(p, '(')) {
-    advance(p);
-    KE_TRY(parse_value(p, out));
-    return expect(p, ')', "to close '('");
+  if (ke_parse_at(p, '(')) {
+    ke_parse_advance(p);
+    KE_TRY(ke_parse_value(p, out));
+    return ke_parse_expect(p, ')', "to close '('");
   }
-  return ke_fail(p->err, KE_ERR_PARSE, t.pos, "expected a formula, found %s",
+  return ke_parse_fail(p, KE_ERR_PARSE, t.pos, "expected a formula, found %s",
                  seen(p, buffer, sizeof buffer));
 }
 
-static ke_status parse_power(parser *p, value *out)
+static ke_status parse_power(ke_parser *p, ke_value *out)
 {
-  value v[2];
+  ke_value v[2];
   int pos;
 
   KE_TRY(parse_primary(p, &v[0]));
@@ -579,21 +420,21 @@ static ke_status parse_power(parser *p, value *out)
     return KE_OK;
   }
   pos = p->tok.pos;
-  advance(p);
+  ke_parse_advance(p);
   KE_TRY(parse_unary(p, &v[1])); /* right associative, and 2^-x */
   return make_power(p, pos, v, out);
 }
 
-static ke_status parse_unary(parser *p, value *out)
+static ke_status parse_unary(ke_parser *p, ke_value *out)
 {
-  bool negative = at_char(p, '-');
+  bool negative = ke_parse_at(p, '-');
   ke_status st;
 
   if (++p->nesting > MAX_NESTING)
-    return ke_fail(p->err, KE_ERR_PARSE, p->tok.pos, "the formula is nested more than %d levels deep",
+    return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "the formula is nested more than %d levels deep",
                    MAX_NESTING);
-  if (negative || at_char(p, '+')) {
-    advance(p);
+  if (negative || ke_parse_at(p, '+')) {
+    ke_parse_advance(p);
     st = parse_unary(p, out);
     if (st == KE_OK && negative) out->node = ke_unary(p->g, KE_OP_Minus, out->node);
   } else {
@@ -604,7 +445,7 @@ static ke_status parse_unary(parser *p, value *out)
 }
 
 /* Binary operators, loosest level first; all associate to the left. */
-static int operator_of(const parser *p, int level)
+static int operator_of(const ke_parser *p, int level)
 {
   switch (p->tok.kind) {
   case KE_TOK_EQ: return level == 0 ? KE_OP_Equal : -1;
@@ -628,17 +469,17 @@ static int operator_of(const parser *p, int level)
 
 enum { NLEVELS = 4 };
 
-static ke_status parse_level(parser *p, int level, value *out)
+static ke_status parse_level(ke_parser *p, int level, ke_value *out)
 {
-  value v[2], t;
+  ke_value v[2], t;
   int op, pos;
   bool swapped;
 
   KE_TRY(level + 1 < NLEVELS ? parse_level(p, level + 1, &v[0]) : parse_unary(p, &v[0]));
   for (op = operator_of(p, level); op >= 0; op = operator_of(p, level)) {
     pos = p->tok.pos;
-    swapped = p->tok.kind == KE_TOK_GE || at_char(p, '>');
-    advance(p);
+    swapped = p->tok.kind == KE_TOK_GE || ke_parse_at(p, '>');
+    ke_parse_advance(p);
     KE_TRY(level + 1 < NLEVELS ? parse_level(p, level + 1, &v[1]) : parse_unary(p, &v[1]));
     if (swapped) {
       t = v[0];
@@ -646,21 +487,21 @@ static ke_status parse_level(parser *p, int level, value *out)
       v[1] = t;
     }
     if (op == KE_OP_COUNT)
-      KE_TRY(make_scalprod(p, pos, v, &t));
+      KE_TRY(ke_parse_scalprod(p, pos, v, &t));
     else
-      KE_TRY(make(p, pos, op, v, NULL, &t));
+      KE_TRY(ke_parse_make(p, pos, op, v, NULL, &t));
     v[0] = t;
   }
   *out = v[0];
   return KE_OK;
 }
 
-static ke_status parse_value(parser *p, value *out)
+ke_status ke_parse_value(ke_parser *p, ke_value *out)
 {
   ke_status st;
 
   if (++p->nesting > MAX_NESTING)
-    return ke_fail(p->err, KE_ERR_PARSE, p->tok.pos, "the formula is nested more than %d levels deep",
+    return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "the formula is nested more than %d levels deep",
                    MAX_NESTING);
   st = parse_level(p, 0, out);
   p->nesting--;
@@ -668,27 +509,27 @@ static ke_status parse_value(parser *p, value *out)
 }
 
 /* ---- entries ---- */
-static ke_status whole_formula(parser *p, value *v)
+static ke_status whole_formula(ke_parser *p, ke_value *v)
 {
   char buffer[64];
 
-  KE_TRY(parse_value(p, v));
+  KE_TRY(ke_parse_value(p, v));
   if (p->tok.kind != KE_TOK_END)
-    return ke_fail(p->err, KE_ERR_PARSE, p->tok.pos, "expected an operator or the end, found %s",
+    return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "expected an operator or the end, found %s",
                    seen(p, buffer, sizeof buffer));
   return KE_OK;
 }
 
-static ke_status finish_root(parser *p, const value *v)
+static ke_status finish_root(ke_parser *p, const ke_value *v)
 {
   const ke_node *n = v->node;
   bool outermost = n == p->last_node;
 
   if (!v->reduced)
-    return ke_fail(p->err, KE_ERR_PARSE, 0,
+    return ke_parse_fail(p, KE_ERR_PARSE, 0,
                    "the formula has no reduction: write Sum_Reduction(F, 1), or another one");
   if (v->side == (KE_I | KE_J))
-    return ke_fail(p->err, KE_ERR_PARSE, 0,
+    return ke_parse_fail(p, KE_ERR_PARSE, 0,
                    "the formula still depends on i and j: a reduction must stand around it");
   p->out->root = n;
   p->out->side = v->side;
@@ -701,8 +542,8 @@ static ke_status finish_root(parser *p, const value *v)
 
 ke_status ke_parse_formula(ke_graph *g, const char *text, size_t length, ke_parsed *out, ke_error *err)
 {
-  parser p = {.g = g, .text = text, .length = length, .out = out, .err = err};
-  value v;
+  ke_parser p = {.g = g, .text = text, .length = length, .template_pos = -1, .out = out, .err = err};
+  ke_value v;
   ke_status st;
 
   if (length > MAX_TEXT)
@@ -715,22 +556,37 @@ ke_status ke_parse_formula(ke_graph *g, const char *text, size_t length, ke_pars
   return finish_root(&p, &v);
 }
 
+ke_status ke_parse_template(ke_parser *p, int pos, const char *text, const ke_value *v, int n, ke_value *out)
+{
+  ke_parser t = {.g = p->g,
+                 .text = text,
+                 .length = strlen(text),
+                 .nesting = p->nesting,
+                 .template_pos = p->template_pos >= 0 ? p->template_pos : pos,
+                 .operand = v,
+                 .noperand = n,
+                 .err = p->err};
+
+  t.tok = ke_lex(text, t.length, 0);
+  return whole_formula(&t, out);
+}
+
 const ke_node *ke_template(ke_graph *g, const char *text, const ke_node *const *operand, int n)
 {
   ke_error err = {0};
-  parser p = {.g = g, .text = text, .length = strlen(text), .operand = operand, .noperand = n, .err = &err};
-  value v;
+  ke_parser p = {.g = g, .template_pos = -1, .err = &err};
+  ke_value v[MAX_OPERANDS], out;
 
-  p.tok = ke_lex(text, p.length, 0);
-  if (whole_formula(&p, &v) != KE_OK) { /* a faulty row of op_list.h: a test walks them all */
+  for (int k = 0; k < n; k++) v[k] = ke_value_plain(operand[k]);
+  if (ke_parse_template(&p, 0, text, v, n, &out) != KE_OK) { /* a faulty row: a test walks them all */
     g->failed = true;
     return &g->dummy;
   }
-  return v.node;
+  return out.node;
 }
 
 /* "x=Vi(3)", "x=Vi(0,3)", "Vi(3)" */
-static ke_status parse_argument(parser *p, int number, ke_parsed *out)
+static ke_status parse_argument(ke_parser *p, int number, ke_parsed *out)
 {
   static const char *const kinds[] = {"Vi", "Vj", "Pm", "Vx", "Vy"};
   ke_token name = {.length = 0};
@@ -739,9 +595,9 @@ static ke_status parse_argument(parser *p, int number, ke_parsed *out)
 
   if (p->tok.kind == KE_TOK_NAME) {
     name = p->tok;
-    advance(p);
-    if (at_char(p, '=')) {
-      advance(p);
+    ke_parse_advance(p);
+    if (ke_parse_at(p, '=')) {
+      ke_parse_advance(p);
     } else {
       p->tok = name;
       name.length = 0;
@@ -750,24 +606,24 @@ static ke_status parse_argument(parser *p, int number, ke_parsed *out)
   for (int k = 0; k < 5 && p->tok.kind == KE_TOK_NAME; k++)
     if (spelled(p, &p->tok, kinds[k])) category = k % 3;
   if (category < 0)
-    return ke_fail(p->err, KE_ERR_PARSE, p->tok.pos, "expected Vi, Vj or Pm");
-  advance(p);
-  KE_TRY(expect(p, '(', shape));
-  KE_TRY(parse_integer(p, "a dimension", &a));
-  if (at_char(p, ',')) {
-    advance(p);
-    KE_TRY(parse_integer(p, "a dimension", &b));
+    return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "expected Vi, Vj or Pm");
+  ke_parse_advance(p);
+  KE_TRY(ke_parse_expect(p, '(', shape));
+  KE_TRY(ke_parse_integer(p, "a dimension", &a));
+  if (ke_parse_at(p, ',')) {
+    ke_parse_advance(p);
+    KE_TRY(ke_parse_integer(p, "a dimension", &b));
     if (a != number)
-      return ke_fail(p->err, KE_ERR_PARSE, 0, "position %d is given to argument number %d (from 0)", a,
+      return ke_parse_fail(p, KE_ERR_PARSE, 0, "position %d is given to argument number %d (from 0)", a,
                      number);
     a = b;
   }
-  KE_TRY(expect(p, ')', shape));
-  KE_TRY(check_range(p, 0, "the dimension", a, 1, KE_MAX_DIM));
-  if (p->tok.kind != KE_TOK_END) return expect(p, ')', "and nothing behind it");
+  KE_TRY(ke_parse_expect(p, ')', shape));
+  KE_TRY(ke_parse_range(p, 0, "the dimension", a, 1, KE_MAX_DIM));
+  if (p->tok.kind != KE_TOK_END) return ke_parse_expect(p, ')', "and nothing behind it");
   for (int k = 0; k < out->nargs; k++)
     if (name.length && spelled(p, &name, out->arg[k].name))
-      return ke_fail(p->err, KE_ERR_PARSE, 0, "the name '%s' is given twice", out->arg[k].name);
+      return ke_parse_fail(p, KE_ERR_PARSE, 0, "the name '%s' is given twice", out->arg[k].name);
   return add_arg(p, out, p->text + name.pos, (size_t)name.length, category, a);
 }
 
@@ -779,7 +635,7 @@ ke_status ke_parse_arguments(ke_graph *g, const char *const *args, int nargs, ke
   if (nargs > MAX_ARGS)
     return ke_fail(err, KE_ERR_INPUT, -1, "%d arguments, allowed are %d", nargs, MAX_ARGS);
   for (int k = 0; k < nargs; k++) {
-    parser p = {.g = g, .text = args[k], .length = strlen(args[k]), .err = err};
+    ke_parser p = {.g = g, .text = args[k], .length = strlen(args[k]), .template_pos = -1, .err = err};
     p.tok = ke_lex(p.text, p.length, 0);
     if (parse_argument(&p, k, out) != KE_OK) {
       snprintf(message, sizeof message, "%s", err->message);

@@ -245,7 +245,7 @@ ke_status ke_formula_source(ke_formula *f, int real_bytes, char **source, ke_err
 int ke_op_table(const ke_op_info **table)
 {
   static ke_op_info info[KE_OP_COUNT];
-  static const char *const kinds[] = {"scalar", "fused", "vector", "sugar"};
+  static const char *const kinds[] = {"scalar", "fused", "vector", "sugar", "word"};
   ke_op_info *t;
   int n = 0;
 

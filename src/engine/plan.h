@@ -55,13 +55,18 @@ enum {
   KE_I_LOAD = 1000, /* row program: temp dst = slot component src[0] of the lane's row */
   KE_I_GATHER,      /* row program: temp dst = slot component src[0] of row number src[1] (a double,
                        0-based; below 0 or NaN: 0) */
-  KE_I_FOLD         /* temp dst = sum over k < n of the body's result src[0]; the `len` instructions that
-                       follow are the body (it may hold folds); `keep`: added to dst instead */
+  KE_I_FOLD         /* temp dst = sum (or extreme: `fold`) over k < n of the body's result src[0]; the `len`
+                       instructions that follow are the body (it may hold folds); `keep`: dst goes on from
+                       what it holds. An extreme without keep starts with the value of k = 0; a later
+                       value replaces it only where it compares as larger (smaller) */
 };
+
+typedef enum { KE_FOLD_SUM, KE_FOLD_MAX, KE_FOLD_MIN } ke_fold_kind;
 
 typedef struct {
   uint16_t op;
   uint8_t depth; /* FOLD: which loop counter runs */
+  uint8_t fold;  /* FOLD: ke_fold_kind */
   bool keep;     /* FOLD: add to what dst holds already */
   int32_t dst;   /* temp; single assignment but for FOLD with keep */
   int32_t n;     /* FOLD: trips, >= 1 */

@@ -39,7 +39,8 @@ struct ke_writer {
   ke_segment *seg;
   int nseg, seg_size;
   int32_t ntemp;
-  cuts *cut; /* by node id; v NULL: not asked yet */
+  cuts *cut;   /* by node id; v NULL: not asked yet */
+  char *folded; /* by node id: 1 no, 2 yes, 0 not asked yet */
   bool failed;
 };
 
@@ -181,6 +182,40 @@ static bool is_array(const ke_writer *w, const ke_node *n)
   return is_ready(w->in.once, n) || is_ready(w->in.kept, n) || is_ready(w->in.red, n);
 }
 
+/* A component of n needs a fold. One that a loop around asks for again and again is better asked for
+ * place by place: a place without a counter is written once, in the head. */
+static bool is_folded(ke_writer *w, const ke_node *n)
+{
+  if (n->dim == 1 || is_array(w, n)) return false;
+  if (!w->folded[n->id]) {
+    w->folded[n->id] = n->op == KE_N_CONTRACT ? 2 : 1;
+    for (int k = 0; k < n->nchild && n->op != KE_N_REDUCE; k++)
+      if (is_folded(w, n->child[k])) w->folded[n->id] = 2;
+  }
+  return w->folded[n->id] == 2;
+}
+
+static bool is_uneven(ke_writer *w, const ke_node *n)
+{
+  return cuts_of(w, n).n || is_folded(w, n);
+}
+
+static void cut_everywhere(ke_writer *w, cut_list *l, int dim)
+{
+  for (int at = 1; at < dim; at++) add_cut(w, l, at, dim);
+}
+
+/* A contraction's axes, four numbers each. */
+enum { EXTENT, IN_F, IN_G, IN_OUT };
+
+/* Components of the result along which both factors move evenly. */
+static int inner_extent(const ke_node *n)
+{
+  for (int a = 0; a < n->nint; a += 4)
+    if (n->ints[a + IN_OUT] == 1 && n->ints[a + EXTENT] > 1) return n->ints[a + EXTENT];
+  return 1;
+}
+
 static cuts cuts_of(ke_writer *w, const ke_node *n)
 {
   static const int32_t none[1] = {0};
@@ -207,6 +242,17 @@ static cuts cuts_of(ke_writer *w, const ke_node *n)
     add_cut(w, &l, n->ints[0], n->dim);
     add_cut(w, &l, n->ints[0] + n->child[0]->dim, n->dim);
     add_cuts(w, &l, n->child[0], n->ints[0], n->dim);
+    break;
+  case KE_N_IOTA:
+  case KE_N_PUT: cut_everywhere(w, &l, n->dim); break;
+  case KE_N_PICK:
+    if (cuts_of(w, n->child[0]).n) cut_everywhere(w, &l, n->dim);
+    break;
+  case KE_N_CONTRACT:
+    if (is_uneven(w, n->child[0]) || is_uneven(w, n->child[1]))
+      cut_everywhere(w, &l, n->dim);
+    else
+      for (int at = inner_extent(n); at < n->dim; at += inner_extent(n)) add_cut(w, &l, at, n->dim);
     break;
   default:
     if (ke_is_scalar_op(n))
@@ -241,31 +287,180 @@ static comp segment_comp(int32_t from, int32_t to, int depth)
   return c;
 }
 
-/* Sum of the components: folds in the head, one a segment. */
-static ke_place write_sum(ke_writer *w, const ke_node *n)
+/* A fold is written in pieces: each gives its trips and body, all go on in one temp. */
+typedef struct {
+  ke_writer *w;
+  int depth; /* of the scope it stands in, and so its counter */
+  ke_fold_kind kind;
+  int32_t dst; /* -1: nothing yet */
+  scope outer; /* what the body's scope held */
+} fold;
+
+static void begin_body(fold *f)
+{
+  f->outer = f->w->scopes[f->depth + 1];
+  f->w->scopes[f->depth + 1] = (scope){0};
+}
+
+static void end_body(fold *f, int32_t trips, ke_place result)
+{
+  ke_writer *w = f->w;
+  scope body = w->scopes[f->depth + 1], *to = &w->scopes[f->depth];
+  ke_instr i = {.op = KE_I_FOLD,
+                .depth = (uint8_t)f->depth,
+                .fold = (uint8_t)f->kind,
+                .keep = f->dst >= 0,
+                .n = trips,
+                .len = body.n,
+                .src = {result}};
+
+  w->scopes[f->depth + 1] = f->outer;
+  if (f->kind != KE_FOLD_SUM || result.kind != KE_AT_CONST || result.value != 0) {
+    if (f->dst < 0) f->dst = w->ntemp++;
+    i.dst = f->dst;
+    append(w, to, &i);
+    append_all(w, to, &body);
+  }
+  clear_scope(&body);
+}
+
+static ke_place fold_result(const fold *f)
+{
+  return f->dst < 0 ? const_place(0) : temp_place(f->dst);
+}
+
+/* Sum or extreme of the components of n's operand: one piece a segment, in the head. */
+static ke_place write_fold(ke_writer *w, const ke_node *n, ke_fold_kind kind)
 {
   const ke_node *f = n->child[0];
+  fold all = {.w = w, .kind = kind, .dst = -1};
   cuts c = cuts_of(w, f);
-  int32_t from = 0, to, dst = -1;
-  ke_place r;
+  int32_t from = 0, to;
 
   for (int k = 0; k <= c.n && !w->failed; k++, from = to) {
-    scope saved = w->scopes[1], body;
     to = k < c.n ? c.v[k] : f->dim;
-    w->scopes[1] = (scope){0};
-    r = component(w, f, segment_comp(from, to, 0));
-    body = w->scopes[1];
-    w->scopes[1] = saved;
-    if (r.kind != KE_AT_CONST || r.value != 0) {
-      ke_instr i = {.op = KE_I_FOLD, .keep = dst >= 0, .n = to - from, .len = body.n, .src = {r}};
-      if (dst < 0) dst = w->ntemp++;
-      i.dst = dst;
-      append(w, &w->scopes[0], &i);
-      append_all(w, &w->scopes[0], &body);
-    }
-    clear_scope(&body);
+    begin_body(&all);
+    end_body(&all, to - from, component(w, f, segment_comp(from, to, 0)));
   }
-  return dst < 0 ? const_place(0) : temp_place(dst);
+  return fold_result(&all);
+}
+
+/* ---- contractions ---- */
+
+/* Where the two factors are read for one place of the result; free axes are still to be summed over. */
+typedef struct {
+  const ke_node *n;
+  comp f, g;
+} product_at;
+
+static product_at factors_at(const ke_node *n, comp at)
+{
+  product_at p = {.n = n};
+  int inner = -1, k;
+
+  for (int a = 0; a < n->nint; a += 4) {
+    const int *axis = n->ints + a;
+    if (!axis[IN_OUT] || axis[EXTENT] == 1) continue;
+    if (axis[IN_OUT] == 1) inner = a;
+    k = at.base / axis[IN_OUT] % axis[EXTENT];
+    p.f.base += k * axis[IN_F];
+    p.g.base += k * axis[IN_G];
+  }
+  for (int d = 0; inner >= 0 && d < KE_MAX_LOOPS; d++) {
+    p.f.step[d] = at.step[d] * n->ints[inner + IN_F];
+    p.g.step[d] = at.step[d] * n->ints[inner + IN_G];
+  }
+  return p;
+}
+
+/* The longest summed axis is the loop, the others are written out. */
+static int summed_loop(const ke_node *n)
+{
+  int best = -1;
+
+  for (int a = 0; a < n->nint; a += 4)
+    if (!n->ints[a + IN_OUT] && n->ints[a + EXTENT] > 1 &&
+        (best < 0 || n->ints[a + EXTENT] > n->ints[best + EXTENT]))
+      best = a;
+  return best;
+}
+
+/* First trip at or behind k from which component base + step k is no longer below a cut. */
+static int32_t next_cut(ke_writer *w, const ke_node *f, const comp *at, int32_t step, int32_t k, int32_t end)
+{
+  cuts c = cuts_of(w, f);
+  int32_t here = at->base + step * k, trip;
+
+  if (is_folded(w, f) && step > 0) return k + 1;
+  for (int m = 0; m < c.n && step > 0; m++)
+    if (c.v[m] > here) {
+      trip = (c.v[m] - at->base + step - 1) / step;
+      return trip < end ? trip : end;
+    }
+  return end;
+}
+
+static ke_place product_place(ke_writer *w, const product_at *p, int depth)
+{
+  ke_place src[2] = {component(w, p->n->child[0], p->f), component(w, p->n->child[1], p->g)};
+
+  for (int k = 0; k < 2; k++)
+    if (src[k].kind == KE_AT_CONST && src[k].value == 0) return src[k];
+  return write_op(w, depth, KE_OP_Mult, src, 2);
+}
+
+/* Sum over the axis that is looped, in pieces where a factor's way of being computed changes. */
+static void sum_loop(fold *all, product_at p, int axis)
+{
+  ke_writer *w = all->w;
+  const int *ax = p.n->ints + axis;
+  int32_t from = 0, to, other, n = axis < 0 ? 1 : ax[EXTENT];
+  product_at q;
+
+  for (; from < n && !w->failed; from = to) {
+    q = p;
+    to = n;
+    if (axis >= 0) {
+      to = next_cut(w, p.n->child[0], &p.f, ax[IN_F], from, n);
+      other = next_cut(w, p.n->child[1], &p.g, ax[IN_G], from, n);
+      if (other < to) to = other;
+      q.f.base += from * ax[IN_F];
+      q.g.base += from * ax[IN_G];
+      if (to - from > 1) {
+        q.f.step[all->depth] = ax[IN_F];
+        q.g.step[all->depth] = ax[IN_G];
+      }
+    }
+    begin_body(all);
+    end_body(all, to - from, product_place(w, &q, all->depth + 1));
+  }
+}
+
+static void sum_axes(fold *all, product_at p, int a, int loop)
+{
+  const ke_node *n = p.n;
+
+  for (; a < n->nint; a += 4) {
+    if (n->ints[a + IN_OUT] || n->ints[a + EXTENT] == 1 || a == loop) continue;
+    for (int k = 0; k < n->ints[a + EXTENT]; k++) {
+      sum_axes(all, p, a + 4, loop);
+      p.f.base += n->ints[a + IN_F];
+      p.g.base += n->ints[a + IN_G];
+    }
+    return;
+  }
+  sum_loop(all, p, loop);
+}
+
+static ke_place write_contraction(ke_writer *w, const ke_node *n, comp at)
+{
+  product_at p = factors_at(n, at);
+  int depth = depth_of(&at), loop = summed_loop(n);
+  fold all = {.w = w, .depth = depth, .kind = KE_FOLD_SUM, .dst = -1};
+
+  if (loop < 0) return product_place(w, &p, depth);
+  sum_axes(&all, p, 0, loop);
+  return fold_result(&all);
 }
 
 /* A value that a row program finds in a slot, at the lane's row or at the row numbered by `index`. */
@@ -298,7 +493,7 @@ static ke_place vector_component(ke_writer *w, const ke_node *n, comp at)
   int32_t start;
 
   switch (n->op) {
-  case KE_OP_Sum: return write_sum(w, n);
+  case KE_OP_Sum: return write_fold(w, n, KE_FOLD_SUM);
   case KE_OP_SumT: return component(w, a, origin);
   case KE_OP_Elem: return component(w, a, (comp){.base = n->ints[0]});
   case KE_OP_Extract: return component(w, a, moved(at, n->ints[0]));
@@ -312,15 +507,45 @@ static ke_place vector_component(ke_writer *w, const ke_node *n, comp at)
   }
 }
 
+static comp picked(comp c, int32_t start, int32_t step)
+{
+  c.base = start + step * c.base;
+  for (int d = 0; d < KE_MAX_LOOPS; d++) c.step[d] *= step;
+  return c;
+}
+
+static ke_place put_component(ke_writer *w, const ke_node *n, int32_t k)
+{
+  int32_t step = n->ints[1];
+
+  if (k < 0 || k % step || k / step >= n->child[0]->dim) return const_place(0);
+  return component(w, n->child[0], (comp){.base = k / step});
+}
+
+static bool is_zero(const ke_place *p)
+{
+  return p->kind == KE_AT_CONST && p->value == 0;
+}
+
 static ke_place write_component(ke_writer *w, const ke_node *n, comp at)
 {
   ke_place src[KE_MAX_CHILD], index;
 
   if (ke_is_scalar_op(n)) {
     for (int k = 0; k < n->nchild; k++) src[k] = component(w, n->child[k], at);
+    if (n->op == KE_OP_Add && is_zero(&src[0])) return src[1]; /* parts put beside each other */
+    if (n->op == KE_OP_Add && is_zero(&src[1])) return src[0];
     return write_op(w, depth_of(&at), n->op, src, n->nchild);
   }
   if (n->op < KE_OP_COUNT) return vector_component(w, n, at);
+  switch (n->op) {
+  case KE_N_IOTA: return const_place(at.base);
+  case KE_N_PICK: return component(w, n->child[0], picked(at, n->ints[0], n->ints[1]));
+  case KE_N_PUT: return put_component(w, n, at.base - n->ints[0]);
+  case KE_N_EXTREME: return write_fold(w, n, n->ints[0] ? KE_FOLD_MAX : KE_FOLD_MIN);
+  case KE_N_CONTRACT: return write_contraction(w, n, at);
+  default: break;
+  }
   if (n->op == KE_N_GATHER) {
     index = component(w, n->child[1], origin);
     return leaf(w, n->child[0], at, &index);
@@ -351,11 +576,12 @@ ke_writer *ke_writer_new(const ke_writer_input *in)
   if (!w) return NULL;
   w->in = *in;
   w->cut = calloc((size_t)in->nnodes + 1, sizeof *w->cut);
-  if (!w->cut) {
-    free(w);
-    return NULL;
-  }
-  return w;
+  w->folded = calloc((size_t)in->nnodes + 1, 1);
+  if (w->cut && w->folded) return w;
+  free(w->cut);
+  free(w->folded);
+  free(w);
+  return NULL;
 }
 
 static void add_segment(ke_writer *w, int32_t out, int32_t n, scope *body, ke_place result)
@@ -429,5 +655,6 @@ void ke_writer_finish(ke_writer *w, int32_t width, ke_program *out)
   clear_scope(&w->bodies);
   free(w->seg);
   free(w->cut);
+  free(w->folded);
   free(w);
 }
