@@ -74,11 +74,11 @@ max_handles <- 200L
 
 engine_backends <- c(auto = 0L, interpreted = 1L, compiled = 2L)
 
-# list(values, indices, compiled, note)
-engine_run <- function(handle, data, rows, precision, backend, threads, call = NULL) {
+# list(values, indices, compiled, note); `settled` is of run_settings().
+engine_run <- function(handle, data, rows, settled, call = NULL) {
   engine_result(
-    .Call(ffi_formula_run, handle, data, rows, if (precision == "single") 4L else 8L,
-          engine_backends[[backend]], threads, compile_settings(call)),
+    .Call(ffi_formula_run, handle, data, rows, if (settled$precision == "single") 4L else 8L,
+          engine_backends[[settled$backend]], settled$threads, settled$compile),
     call
   )
 }

@@ -113,16 +113,11 @@ replace_settings <- function(settings, given) {
 
 run_operator <- function(text, declared, settings, args, inner_dim, call) {
   entry <- engine_formula(text, declared, call)
-  info <- entry$info
-  input <- take_args(args, info, inner_dim, call)
-  setting("device", settings$device, call) # this version: any that passes is the CPU
-  precision <- setting("precision", settings$precision, call)
-  threads <- thread_count(settings$threads, call)
-  backend <- setting("backend", settings$backend, call)
-  verbose <- setting("verbose", call = call)
-  start <- if (verbose) proc.time()[["elapsed"]]
-  out <- engine_run(entry$handle, input$data, input$rows, precision, backend, threads, call)
-  if (verbose) say_run(out, info, input$rows, precision, threads, proc.time()[["elapsed"]] - start)
+  input <- take_args(args, entry$info, inner_dim, call)
+  settled <- run_settings(settings, call)
+  start <- if (settled$verbose) proc.time()[["elapsed"]]
+  out <- engine_run(entry$handle, input$data, input$rows, settled, call)
+  if (settled$verbose) say_run(out, entry$info, input$rows, settled, proc.time()[["elapsed"]] - start)
   if (!is.null(out$note)) message_once(paste0("keops: ", out$note))
   shape_result(out, input$row_names)
 }
@@ -138,11 +133,12 @@ shape_result <- function(out, row_names) {
   out[c("values", "indices")]
 }
 
-say_run <- function(out, info, rows, precision, threads, seconds) {
+say_run <- function(out, info, rows, settled, seconds) {
+  threads <- settled$threads
   count <- function(category) max(rows[info$category == category], 1)
   message(sprintf("keops: %s x %s pairs, %s, %s precision, %d thread%s: %.3f s",
                   format_count(count(0L)), format_count(count(1L)),
-                  if (out$compiled) "compiled" else "interpreted", precision, threads,
+                  if (out$compiled) "compiled" else "interpreted", settled$precision, threads,
                   if (threads == 1L) "" else "s", seconds))
 }
 

@@ -135,6 +135,34 @@ thread_count <- function(value = NULL, call = NULL) {
   as.integer(min(n, 65535))
 }
 
+# ---- all of it for one run ----
+
+# What settings come from, besides arguments.
+watched_variables <- c(
+  setting_variable(names(settings)), "OMP_NUM_THREADS", "OMP_THREAD_LIMIT",
+  "_R_CHECK_LIMIT_CORES_", "_R_CHECK_PACKAGE_NAME_"
+)
+watched_options <- setting_option(names(settings))
+
+# A run's settings, settled: precision, threads, backend, verbose, compile. Looking everything up costs more
+# than a small run, so the last answer is kept as long as nothing it came from has changed.
+run_settings <- function(given, call) {
+  sources <- list(given, Sys.getenv(watched_variables, names = FALSE), lapply(watched_options, getOption),
+                  engine_forked(), tempdir())
+  if (identical(sources, session$sources)) return(session$settled)
+  setting("device", given$device, call) # in this version all that pass are the CPU
+  settled <- list(
+    precision = setting("precision", given$precision, call),
+    backend = setting("backend", given$backend, call),
+    threads = thread_count(given$threads, call),
+    verbose = setting("verbose", call = call),
+    compile = compile_settings(call)
+  )
+  session$sources <- sources
+  session$settled <- settled
+  settled
+}
+
 # ---- the user's side ----
 
 #' Get or set the package's settings
