@@ -364,23 +364,44 @@ static void lower_elementwise(lowering *w, const ke_instr *from)
   in->c = v[2];
 }
 
-/* dst op= a * b or dst = dst + a, which end a fold's body. */
-static void lower_accumulate(lowering *w, uint16_t op, ki_view dst, ki_view a, ki_view b)
+/* dst += a b, which ends a fold's body. */
+static void lower_muladd(lowering *w, const ke_instr *product, ki_view dst)
 {
+  ki_view a = view_of(w, &product->src[0]), b = view_of(w, &product->src[1]);
   ki_instr *in;
 
-  if (op == KI_MULADD && !a.vector) {
-    const ki_view swap = a;
-    a = b;
-    b = swap;
-    a = as_vector(w, a);
+  if (!a.vector) {
+    const ki_view scalar = a;
+    a = as_vector(w, b);
+    b = scalar;
   }
-  in = emit(w, op);
+  in = emit(w, KI_MULADD);
   if (!in) return;
   in->mode = b.vector ? KI_VV : KI_VS;
   in->dst = dst;
   in->a = a;
   in->b = b;
+}
+
+/* dst = dst + a, or the larger or smaller of them. */
+static void lower_accumulate(lowering *w, const ke_instr *fold, ki_view dst)
+{
+  ki_view a = view_of(w, &fold->src[0]);
+  ki_instr *in;
+
+  if (fold->fold != KE_FOLD_SUM) a = as_vector(w, a);
+  in = emit(w, fold->fold == KE_FOLD_SUM   ? KE_OP_Add
+               : fold->fold == KE_FOLD_MAX ? KI_FOLD_MAX
+                                           : KI_FOLD_MIN);
+  if (!in) return;
+  in->dst = dst;
+  in->a = a;
+  in->depth = fold->depth;
+  in->keep = fold->keep;
+  if (fold->fold != KE_FOLD_SUM) return;
+  in->a = dst;
+  in->b = a;
+  in->mode = a.vector ? KI_VV : KI_VS;
 }
 
 /* Does the body of the fold at `i` square a difference of a row and an item, times a weight or not? */
@@ -418,7 +439,8 @@ static bool lower_known_fold(lowering *w, const ke_instr *from)
   ki_view a, b, c = {.base = KI_NONE};
   ki_instr *in;
 
-  if (from->len < 1 || from->len > 3 || !is_elementwise(body[0].op)) return false;
+  if (from->fold != KE_FOLD_SUM || from->len < 1 || from->len > 3 || !is_elementwise(body[0].op))
+    return false;
   if (ke_ops[body[0].op].arity != 2 || !is_row_and_item(&body[0].src[0], &body[0].src[1], &x, &y))
     return false;
   if (body[0].op == KE_OP_Mult && from->len == 1 && is_temp(&from->src[0], body[0].dst))
@@ -443,13 +465,15 @@ static bool lower_known_fold(lowering *w, const ke_instr *from)
 
 static void lower_code(lowering *w, int32_t first, int32_t len);
 
-/* Any other fold: the body for each k, its result added to dst. */
+/* Any other fold: the body for each k, its result added to dst. (An extreme needs no start, but its temp
+ * must be born before the loop, so as to outlive it.) */
 static void lower_fold(lowering *w, int32_t i)
 {
   const ke_instr *from = &w->program->code[i];
   const ki_view dst = temp_view(from->dst);
   const int32_t last = own_maker(w, &from->src[0], w->body[i]);
-  const bool muladd = last > i && w->program->code[last].op == KE_OP_Mult;
+  const bool muladd =
+      from->fold == KE_FOLD_SUM && last > i && w->program->code[last].op == KE_OP_Mult;
   ki_instr *in;
   int32_t loop;
 
@@ -468,13 +492,8 @@ static void lower_fold(lowering *w, int32_t i)
   loop = w->ncode - 1;
   if (muladd) w->melted[last] = true;
   lower_code(w, i + 1, from->len);
-  if (muladd) {
-    const ke_instr *product = &w->program->code[last];
-    const ki_view a = view_of(w, &product->src[0]), b = view_of(w, &product->src[1]);
-    lower_accumulate(w, KI_MULADD, dst, a, b);
-  } else {
-    lower_accumulate(w, KE_OP_Add, dst, dst, view_of(w, &from->src[0]));
-  }
+  if (muladd) lower_muladd(w, &w->program->code[last], dst);
+  else lower_accumulate(w, from, dst);
   if (!w->no_memory) w->code[loop].len = w->ncode - loop - 1;
 }
 

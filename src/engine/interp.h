@@ -33,6 +33,8 @@ enum {
   KI_WSQDIST,     /* the same times c[k], a scalar */
   KI_DOT,         /* dst (+)= sum of a[k] b[k] */
   KI_L1,          /* dst (+)= sum of |a[k] - b[k]| */
+  KI_FOLD_MAX,    /* dst = a where a is larger, but a itself in the first round of loop `depth` */
+  KI_FOLD_MIN,    /* (keep: there too only where it is larger) */
   KI_SUM,         /* acc[k] += sum over the items of a[k] */
   KI_SUM_MUL,     /* acc[k] += sum of a[k] b[k] */
   KI_SUM_DIFF,    /* acc[k] += sum of a (c[k] - b[k]), c a scalar of the row: a gradient */

@@ -10,6 +10,7 @@
 #define KI_PASTE_(a, b, c) a##_##b##_##c
 #define KI_PASTE(a, b, c) KI_PASTE_(a, b, c)
 #define KI_INLINE static inline __attribute__((always_inline))
+#define KI_PRIMITIVE static __attribute__((noinline)) /* registers for itself alone */
 
 #if KE_REAL_BYTES == 4
 typedef int32_t lane_int;
@@ -25,6 +26,7 @@ typedef struct {
   int64_t dst_row, a_row, b_row, c_row; /* from a row to the next */
   int64_t dst_k, a_k, b_k, c_k;         /* from a component to the next */
   int64_t l0, l1;                       /* lanes, multiples of 2 * KE_W */
+  int64_t full0, full1;                 /* of these, those which need no mask, likewise */
   int64_t start;                        /* number of lane 0 in the chunk */
   int64_t n;
   int rows;
@@ -109,7 +111,7 @@ static const elementwise_fn elementwise[KE_OP_COUNT][KI_MODES] = {
 #include "op_list.h"
 };
 
-static void splat(const ki_args *g)
+KI_PRIMITIVE void splat(const ki_args *g)
 {
   for (int r = 0; r < g->rows; r++) {
     const vr a = k_set(g->a[r * g->a_row]);
@@ -117,7 +119,7 @@ static void splat(const ki_args *g)
   }
 }
 
-static void muladd_vv(const ki_args *g)
+KI_PRIMITIVE void muladd_vv(const ki_args *g)
 {
   for (int r = 0; r < g->rows; r++) {
     real *dst = g->dst + r * g->dst_row;
@@ -128,7 +130,7 @@ static void muladd_vv(const ki_args *g)
   }
 }
 
-static void muladd_vs(const ki_args *g)
+KI_PRIMITIVE void muladd_vs(const ki_args *g)
 {
   for (int r = 0; r < g->rows; r++) {
     real *dst = g->dst + r * g->dst_row;
@@ -136,6 +138,28 @@ static void muladd_vs(const ki_args *g)
     ROW_SCALAR(b);
     for (int64_t l = g->l0; l < g->l1; l += KE_W) store(dst + l, load(dst + l) + load(a + l) * b);
   }
+}
+
+/* dst = a where a is beyond dst; all of a in the `first` round. */
+KI_INLINE void fold_extreme(bool is_max, bool first, const ki_args *g)
+{
+  for (int r = 0; r < g->rows; r++) {
+    real *dst = g->dst + r * g->dst_row;
+    ROW(a);
+    for (int64_t l = g->l0; l < g->l1; l += KE_W) {
+      const vr new = load(a + l), old = load(dst + l);
+      store(dst + l, first ? new : k_select(is_max ? new > old : new < old, new, old));
+    }
+  }
+}
+
+KI_PRIMITIVE void fold_max(bool first, const ki_args *g)
+{
+  fold_extreme(true, first, g);
+}
+KI_PRIMITIVE void fold_min(bool first, const ki_args *g)
+{
+  fold_extreme(false, first, g);
 }
 
 /* ---- folds over the components of a row and an item, in registers ---- */
@@ -217,19 +241,19 @@ KI_INLINE void fold(int op, const ki_args *g)
     for (int64_t l = g->l0; l < g->l1; l += 2 * KE_W) fold_row(op, g, r, l);
 }
 
-static void fold_sqdist(const ki_args *g)
+KI_PRIMITIVE void fold_sqdist(const ki_args *g)
 {
   fold(KI_SQDIST, g);
 }
-static void fold_wsqdist(const ki_args *g)
+KI_PRIMITIVE void fold_wsqdist(const ki_args *g)
 {
   fold(KI_WSQDIST, g);
 }
-static void fold_dot(const ki_args *g)
+KI_PRIMITIVE void fold_dot(const ki_args *g)
 {
   fold(KI_DOT, g);
 }
-static void fold_l1(const ki_args *g)
+KI_PRIMITIVE void fold_l1(const ki_args *g)
 {
   fold(KI_L1, g);
 }
@@ -304,70 +328,99 @@ KI_INLINE void sum_4_rows(int op, const ki_args *g, int r, int64_t k)
   store(acc + 2 * acc_row, s2 + t2), store(acc + 3 * acc_row, s3 + t3);
 }
 
-/* 4 rows of two components: a wide output is a small matrix product. */
-KI_INLINE void sum_mul_4x2(const ki_args *g, int r, int64_t k)
+/* 4 rows of three components: a wide output is a small matrix product, 12 sums in registers. */
+KI_INLINE void sum_mul_4x3(const ki_args *g, int r, int64_t k)
 {
-  const int64_t row = g->a_row, acc_row = g->dst_row;
-  const real *a = g->a + r * row, *b = g->b + k * g->b_k, *b2 = b + g->b_k;
-  real *acc = g->dst + k * g->dst_k + r * acc_row, *acc2 = acc + g->dst_k;
-  vr s0 = load(acc), s1 = load(acc + acc_row), s2 = load(acc + 2 * acc_row),
-     s3 = load(acc + 3 * acc_row);
-  vr t0 = load(acc2), t1 = load(acc2 + acc_row), t2 = load(acc2 + 2 * acc_row),
-     t3 = load(acc2 + 3 * acc_row);
+  const real *a = g->a + r * g->a_row, *b0 = g->b + k * g->b_k, *b1 = b0 + g->b_k,
+             *b2 = b1 + g->b_k;
+  real *acc0 = g->dst + k * g->dst_k + r * g->dst_row, *acc1 = acc0 + g->dst_k,
+       *acc2 = acc1 + g->dst_k;
+#define EACH_ROW(what) what(0) what(1) what(2) what(3)
+#define FETCH(u)                                                                                   \
+  vr s##u = load(acc0 + u * g->dst_row), t##u = load(acc1 + u * g->dst_row),                       \
+     v##u = load(acc2 + u * g->dst_row);
+#define ADD(u)                                                                                     \
+  p = load(a + u * g->a_row + l);                                                                  \
+  s##u += p * x;                                                                                   \
+  t##u += p * y;                                                                                   \
+  v##u += p * z;
+#define PUT(u)                                                                                     \
+  store(acc0 + u * g->dst_row, s##u);                                                              \
+  store(acc1 + u * g->dst_row, t##u);                                                              \
+  store(acc2 + u * g->dst_row, v##u);
 
+  EACH_ROW(FETCH)
   for (int64_t l = g->l0; l < g->l1; l += KE_W) {
-    const real *p = a + l;
-    const vr y = load(b + l), z = load(b2 + l);
-    const vr p0 = load(p), p1 = load(p + row), p2 = load(p + 2 * row), p3 = load(p + 3 * row);
-    s0 += p0 * y;
-    t0 += p0 * z;
-    s1 += p1 * y;
-    t1 += p1 * z;
-    s2 += p2 * y;
-    t2 += p2 * z;
-    s3 += p3 * y;
-    t3 += p3 * z;
+    const vr x = load(b0 + l), y = load(b1 + l), z = load(b2 + l);
+    vr p;
+    EACH_ROW(ADD)
   }
-  store(acc, s0), store(acc + acc_row, s1);
-  store(acc + 2 * acc_row, s2), store(acc + 3 * acc_row, s3);
-  store(acc2, t0), store(acc2 + acc_row, t1);
-  store(acc2 + 2 * acc_row, t2), store(acc2 + 3 * acc_row, t3);
+  EACH_ROW(PUT)
+#undef EACH_ROW
+#undef FETCH
+#undef ADD
+#undef PUT
 }
 
-KI_INLINE void sum_rows(int op, const ki_args *g)
+KI_INLINE void sum_unmasked(int op, const ki_args *g)
 {
-  const bool blocked = !g->mask && (op == KI_SUM || g->b_row == 0);
   int r = 0;
 
-  if (blocked)
+  if (op == KI_SUM || g->b_row == 0)
     for (; r + 4 <= g->rows; r += 4) {
       int64_t k = 0;
       if (op == KI_SUM_MUL && g->a_k == 0)
-        for (; k + 2 <= g->n; k += 2) sum_mul_4x2(g, r, k);
+        for (; k + 3 <= g->n; k += 3) sum_mul_4x3(g, r, k);
       for (; k < g->n; k++) sum_4_rows(op, g, r, k);
     }
   for (; r < g->rows; r++)
     for (int64_t k = 0; k < g->n; k++) sum_row(op, false, g, r, k);
 }
 
-static void sum_plain(const ki_args *g)
+KI_INLINE void sum_one_by_one(int op, bool b_scalar, const ki_args *g)
+{
+  for (int r = 0; r < g->rows; r++)
+    for (int64_t k = 0; k < g->n; k++) sum_row(op, b_scalar, g, r, k);
+}
+
+/* Masks cost: a tile that is no whole one is cut in three, the ends with a mask, the middle without. */
+KI_INLINE void sum_rows(int op, const ki_args *g)
+{
+  ki_args part;
+
+  if (!g->mask) {
+    sum_unmasked(op, g);
+    return;
+  }
+  part = *g;
+  part.l1 = g->full0;
+  if (part.l0 < part.l1) sum_one_by_one(op, false, &part);
+  part.l0 = g->full1;
+  part.l1 = g->l1;
+  if (part.l0 < part.l1) sum_one_by_one(op, false, &part);
+  part.l0 = g->full0;
+  part.l1 = g->full1;
+  part.mask = NULL;
+  if (part.l0 < part.l1) sum_unmasked(op, &part);
+}
+
+KI_PRIMITIVE void sum_plain(const ki_args *g)
 {
   sum_rows(KI_SUM, g);
 }
-static void sum_mul_vv(const ki_args *g)
+KI_PRIMITIVE void sum_mul_vv(const ki_args *g)
 {
   sum_rows(KI_SUM_MUL, g);
 }
-static void sum_mul_vs(const ki_args *g)
+KI_PRIMITIVE void sum_mul_vs(const ki_args *g)
 {
-  for (int r = 0; r < g->rows; r++)
-    for (int64_t k = 0; k < g->n; k++) sum_row(KI_SUM_MUL, true, g, r, k);
+  sum_one_by_one(KI_SUM_MUL, true, g);
 }
-static void sum_diff(const ki_args *g)
+KI_PRIMITIVE void sum_diff(const ki_args *g)
 {
   sum_rows(KI_SUM_DIFF, g);
 }
-static void sum_diff_neg(const ki_args *g)
+KI_PRIMITIVE void sum_diff_neg(const ki_args *g)
 {
   sum_rows(KI_SUM_DIFF_NEG, g);
 }
@@ -405,11 +458,11 @@ KI_INLINE void extreme(bool is_max, const ki_args *g)
     }
 }
 
-static void extreme_min(const ki_args *g)
+KI_PRIMITIVE void extreme_min(const ki_args *g)
 {
   extreme(false, g);
 }
-static void extreme_max(const ki_args *g)
+KI_PRIMITIVE void extreme_max(const ki_args *g)
 {
   extreme(true, g);
 }
@@ -441,7 +494,7 @@ KI_INLINE real tile_maximum(const ki_args *g, const real *a)
 /* dst = exp(a - m), m the row's largest score so far (g->c, one a row). Where m grows, the row's sums
  * (n of them, from g->b) shrink with it. An infinite m stands for the largest finite number: with it the
  * weight of a score -Inf is 0 and that of +Inf is Inf, and no NaN comes up but from NaN. */
-static void exp_shift(const ki_args *g, real *m, real *sums)
+KI_PRIMITIVE void exp_shift(const ki_args *g, real *m, real *sums)
 {
   for (int r = 0; r < g->rows; r++) {
     ROW(a);
@@ -472,7 +525,7 @@ typedef struct {
   const ki_program *program;
   real *base[KI_NBASE];
   int64_t counter[KE_MAX_LOOPS];
-  int64_t l0, l1, start;
+  int64_t l0, l1, full0, full1, start;
   int rows;
   const vi *mask;
   /* row programs */
@@ -575,6 +628,8 @@ static void run_instr(const ki_env *e, const ki_instr *in)
   g.n = in->n;
   g.keep = in->keep;
   g.mask = e->mask;
+  g.full0 = e->full0;
+  g.full1 = e->full1;
   switch (in->op) {
   case KI_SPLAT: splat(&g); break;
   case KI_MULADD: in->mode == KI_VV ? muladd_vv(&g) : muladd_vs(&g); break;
@@ -582,6 +637,8 @@ static void run_instr(const ki_env *e, const ki_instr *in)
   case KI_WSQDIST: fold_wsqdist(&g); break;
   case KI_DOT: fold_dot(&g); break;
   case KI_L1: fold_l1(&g); break;
+  case KI_FOLD_MAX: fold_max(!in->keep && e->counter[in->depth] == 0, &g); break;
+  case KI_FOLD_MIN: fold_min(!in->keep && e->counter[in->depth] == 0, &g); break;
   case KI_SUM: sum_plain(&g); break;
   case KI_SUM_MUL: in->mode == KI_VV ? sum_mul_vv(&g) : sum_mul_vs(&g); break;
   case KI_SUM_DIFF: sum_diff(&g); break;
@@ -693,16 +750,28 @@ static void merge_row(const ki_env *e, const ki_reduce *reduce, int r, int64_t f
   }
 }
 
+/* To whole pairs of vectors. */
+KI_INLINE int64_t round_down(int64_t lane)
+{
+  return lane / (2 * KE_W) * (2 * KE_W);
+}
+KI_INLINE int64_t round_up(int64_t lane)
+{
+  return round_down(lane + 2 * KE_W - 1);
+}
+
 /* Lanes [l0, l1) of the tile are items. */
 static void set_lanes(ki_env *e, int64_t l0, int64_t l1, vi *mask)
 {
-  const int64_t tile = e->program->tile;
   const lane_int low = (lane_int)l0, high = (lane_int)l1;
 
-  e->l0 = l0 / (2 * KE_W) * (2 * KE_W);
-  e->l1 = (l1 + 2 * KE_W - 1) / (2 * KE_W) * (2 * KE_W);
+  e->l0 = round_down(l0);
+  e->l1 = round_up(l1);
+  e->full0 = round_up(l0);
+  e->full1 = round_down(l1);
+  if (e->full1 < e->full0) e->full1 = e->full0;
   e->mask = NULL;
-  if (l0 == 0 && l1 == tile) return;
+  if (e->full0 == l0 && e->full1 == l1) return;
   for (int64_t l = e->l0; l < e->l1; l += KE_W) {
     const vi number = lane_numbers(l);
     mask[l / KE_W] = (number >= low) & (number < high);
@@ -767,7 +836,7 @@ static void run_rows(const ke_rows *rows, const ke_column *slots, const double *
               .first = first,
               .lanes = n,
               .rows = 1,
-              .l1 = (n + 2 * KE_W - 1) / (2 * KE_W) * (2 * KE_W)};
+              .l1 = round_up(n)};
 
   e.base[KI_TEMP] = (real *)((char *)scratch + p->temp_at);
   e.base[KI_CONST] = p->constant;

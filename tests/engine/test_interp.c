@@ -188,11 +188,14 @@ static void plain_code(plain *e, const ke_instr *in, int32_t len)
 {
   for (int32_t i = 0; i < len; i++, in++) {
     if (in->op == KE_I_FOLD) {
-      double sum = in->keep ? e->temp[in->dst] : 0;
+      double sum = in->keep ? e->temp[in->dst] : 0, value;
       for (int32_t k = 0; k < in->n; k++) {
         e->k[in->depth] = k;
         plain_code(e, in + 1, in->len);
-        sum += plain_read(e, &in->src[0]);
+        value = plain_read(e, &in->src[0]);
+        if (in->fold == KE_FOLD_SUM) sum += value;
+        else if (k == 0 && !in->keep) sum = value;
+        else if (in->fold == KE_FOLD_MAX ? value > sum : value < sum) sum = value;
       }
       e->k[in->depth] = 0;
       e->temp[in->dst] = sum;
@@ -766,6 +769,38 @@ static void test_other_folds(void)
   check_pass("other folds", 0);
 }
 
+/* The largest and smallest component, of two pieces too; NaN stays where it comes first. */
+static void test_extreme_folds(void)
+{
+  ke_place v[4];
+  int32_t f;
+  data d;
+
+  begin(0, 4, 4);
+  for (int k = 0; k < 4; k++) {
+    const ke_fold_kind kind = k % 2 ? KE_FOLD_MIN : KE_FOLD_MAX;
+    f = open_fold(k < 2 ? 4 : 2, 0);
+    code[f].fold = kind;
+    v[k] = close_fold(f, k < 2 ? put2(KE_OP_Subtract, at_kept(0, 1, 0), at_red(0, 1, 0))
+                               : at_red(0, 1, 0));
+    if (k < 2) continue;
+    f = open_fold(2, 0);
+    prog->ntemp--;
+    code[f].dst = v[k].base;
+    code[f].keep = true;
+    code[f].fold = kind;
+    close_fold(f, at_kept(2, 1, 0));
+  }
+  end_head();
+  for (int k = 0; k < 4; k++) segment(k, 1, v[k]);
+  reduction(KE_RED_SUM, 4);
+  check_pass("extreme folds", 0);
+  d = make_data(9, 40, test_bytes, 0);
+  for (int j = 0; j < 40; j++) d.red[4 * j + j % 4] = (double)NAN;
+  for (int j = 0; j < 8; j++) check_range("extreme folds with NaN", &d, j, j + 1, 1);
+  free_data(&d);
+}
+
 /* Operands of every kind in every position. */
 static int put_mixtures(ke_place v[])
 {
@@ -905,6 +940,7 @@ static void random_code(int count, int depth)
   for (int k = 0; k < count; k++) {
     if (depth < KE_MAX_LOOPS && pick(5) == 0) {
       const int32_t f = open_fold(1 + (int32_t)pick(3), (uint8_t)depth);
+      code[f].fold = (uint8_t)(pick(3) ? KE_FOLD_SUM : pick(2) ? KE_FOLD_MAX : KE_FOLD_MIN);
       random_code(1 + (int)pick(2), depth + 1);
       close_fold(f, pick(4) ? random_operation(depth + 1) : random_place(0, 0, depth + 1));
     } else {
@@ -1110,6 +1146,7 @@ int main(void)
   for_each_target(test_wide_outputs);
   for_each_target(test_known_folds);
   for_each_target(test_other_folds);
+  for_each_target(test_extreme_folds);
   for_each_target(test_operands);
   for_each_target(test_operations);
   for_each_target(test_long_sums);
