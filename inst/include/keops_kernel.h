@@ -84,6 +84,7 @@ typedef float k_f4 __attribute__((vector_size(KE_VBYTES)));
 typedef double k_f8 __attribute__((vector_size(KE_VBYTES)));
 typedef int32_t k_i4 __attribute__((vector_size(KE_VBYTES)));
 typedef int64_t k_i8 __attribute__((vector_size(KE_VBYTES)));
+typedef uint32_t k_u4 __attribute__((vector_size(KE_VBYTES)));
 typedef uint64_t k_u8 __attribute__((vector_size(KE_VBYTES)));
 
 /* The functions on doubles exist in both precisions, since float32 takes the hard cases through
@@ -124,8 +125,8 @@ typedef real vru __attribute__((vector_size(KE_VBYTES), aligned(KE_REAL_BYTES), 
 #define K_ASM_3(name, V, instruction)                                                              \
   K_INLINE V name(V a, V b, V c)                                                                   \
   {                                                                                                \
-    __asm__(instruction " %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));                                 \
-    return c;                                                                                      \
+    __asm__(instruction " %2, %1, %0" : "+v"(a) : "v"(b), "v"(c));                                 \
+    return a;                                                                                      \
   }
 #define K_KEEP(V, name)                                                                            \
   K_INLINE V name(V a)                                                                             \
@@ -279,10 +280,11 @@ K_INLINE double k_hsum(vr a)
 /* ---- exact sums and products of doubles ------------------------------------------------------ */
 
 #if K_FUSED
-K_ASM_3(K_D(k_fma), k_f8, "vfmadd231pd")   /* a * b + c in one rounding */
-K_ASM_3(K_D(k_fnma), k_f8, "vfnmadd231pd") /* c - a * b */
+K_ASM_3(K_D(k_fma), k_f8, "vfmadd213pd")   /* a * b + c in one rounding */
+K_ASM_3(K_D(k_fnma), k_f8, "vfnmadd213pd") /* c - a * b */
 #if KE_REAL_BYTES == 4
-K_ASM_3(k_fnma, k_f4, "vfnmadd231ps")
+K_ASM_3(k_fma, k_f4, "vfmadd213ps")
+K_ASM_3(k_fnma, k_f4, "vfnmadd213ps")
 #endif
 #endif
 
@@ -319,6 +321,14 @@ K_INLINE k_f8 k_two_product(k_f8 a, k_f8 b, k_f8 *low)
   *low = (((a1 * b1 - product) + a1 * b2) + a2 * b1) + a2 * b2;
 #endif
   return product;
+}
+
+/* (a + a_low) / (b + b_low), but for one rounding */
+K_INLINE k_f8 k_quotient(k_f8 a, k_f8 a_low, k_f8 b, k_f8 b_low)
+{
+  k_f8 inv = 1. / b, q = K_D(k_keep)(a * inv), p, p_low;
+  p = k_two_product(q, b, &p_low);
+  return q + (((a - p) - p_low) + (a_low - q * b_low)) * inv;
 }
 
 /* ---- exponential and logarithm of doubles ---------------------------------------------------- */
@@ -373,9 +383,10 @@ K_INLINE k_f8 K_D(k_exp)(k_f8 x)
 {
 #if K_FUSED
   k_f8 c = K_D(k_min)(K_D(k_set)(712.), K_D(k_max)(K_D(k_set)(-747.), x));
-  k_f8 z = c * K_LOG2E + K_ROUND, n = z - K_ROUND, r = c - n * K_LN2_HIGH;
-  r = r - n * K_LN2_LOW;
-  return K_D(k_scale)(1. + r * (1. + r * k_exp_tail(r)), z);
+  k_f8 z = c * K_LOG2E + K_ROUND, n = z - K_ROUND, r = c - n * K_LN2_HIGH, p;
+  r = K_D(k_fnma)(n, K_D(k_set)(K_LN2_LOW), r);
+  p = K_D(k_fma)(k_exp_tail(r), r, K_D(k_set)(1.));
+  return K_D(k_scale)(K_D(k_fma)(p, r, K_D(k_set)(1.)), z);
 #else /* one rounding less, where each product has its own */
   k_f8 h, z, rest = k_exp_parts(x, (k_f8){0}, &h, &z);
   return K_D(k_scale)(1. + (h + rest), z);
@@ -391,8 +402,9 @@ K_INLINE k_f8 K_D(k_exp2)(k_f8 x)
   p = 0x1.4309130edb3e2p-13 + f * (0x1.ffcbfba9052bfp-17 + f * (0x1.62bfc79792b3fp-20 + f * p));
   p = 0x1.c6b08d7049fe7p-5 + f * (0x1.3b2ab6fba010cp-7 + f * (0x1.5d87fe78cd828p-10 + f * p));
 #if K_FUSED
-  p = 0x1.62e42fefa39efp-1 + f * (0x1.ebfbdff82c5a4p-3 + f * p);
-  p = 1. + f * p;
+  p = 0x1.ebfbdff82c5a4p-3 + f * p;
+  p = K_D(k_fma)(p, f, K_D(k_set)(0x1.62e42fefa39efp-1));
+  p = K_D(k_fma)(p, f, K_D(k_set)(1.));
 #else /* the leading term as head + rest, to keep one rounding out of the sum */
   k_f8 head = k_head(f, 27), rest = (f - head) * 0x1.62e42f8p-1 + f * 0x1.be8e7bcd5e4f2p-27;
   p = 1. + (head * 0x1.62e42f8p-1 + (rest + f * f * (0x1.ebfbdff82c5a4p-3 + f * p)));
@@ -592,8 +604,8 @@ K_INLINE k_f8 k_quarters(k_f8 x, k_f8 *low, k_f8 *z)
   return r;
 }
 
-/* sin and cos of r + low, |r| <= pi / 4 */
-K_INLINE void k_sin_cos(k_f8 r, k_f8 low, k_f8 *sine, k_f8 *cosine)
+/* sin and cos of r + low, |r| <= pi / 4: what is added up to them comes in two parts */
+K_INLINE void k_sin_cos(k_f8 r, k_f8 low, k_f8 *sine, k_f8 *sine_low, k_f8 *cosine, k_f8 *cosine_low)
 {
   k_f8 r2 = r * r, h = 0.5 * r2, w = 1. - h, s, c;
   s = 0x1.71de357b1fe7dp-19 + r2 * (-0x1.ae5e68a2b9cebp-26 + r2 * 0x1.5d93a5acfd57cp-33);
@@ -602,25 +614,26 @@ K_INLINE void k_sin_cos(k_f8 r, k_f8 low, k_f8 *sine, k_f8 *cosine)
   c = -0x1.27e4f809c52adp-22 + r2 * (0x1.1ee9ebdb4b1c4p-29 + r2 * -0x1.8fae9be8838d4p-37);
   c = -0x1.6c16c16c15177p-10 + r2 * (0x1.a01a019cb1590p-16 + r2 * c);
   c = r2 * r2 * (0x1.555555555554cp-5 + r2 * c);
-  *sine = r + (r * r2 * s + w * low);
-  *cosine = w + (((1. - w) - h) + (c - r * low));
+  *sine = k_two_sum_fast(r, r * r2 * s + w * low, sine_low);
+  *cosine = k_two_sum_fast(w, ((1. - w) - h) + (c - r * low), cosine_low);
 }
 
 /* sin(x + quarter pi / 2) */
 K_INLINE k_f8 k_sin_near(k_f8 x, int quarter)
 {
-  k_f8 z, low, r = k_quarters(x, &low, &z), s, c;
+  k_f8 z, low, r = k_quarters(x, &low, &z), s, c, unused;
   k_i8 q = (k_i8)z + quarter;
-  k_sin_cos(r, low, &s, &c);
+  k_sin_cos(r, low, &s, &unused, &c, &unused);
   s = K_D(k_select)(-(q & 1), c, s);
   return (k_f8)((k_i8)s ^ ((q & 2) << 62));
 }
 K_INLINE k_f8 k_tan_near(k_f8 x)
 {
-  k_f8 z, low, r = k_quarters(x, &low, &z), s, c;
+  k_f8 z, low, r = k_quarters(x, &low, &z), s, s_low, c, c_low;
   k_i8 odd = -((k_i8)z & 1);
-  k_sin_cos(r, low, &s, &c);
-  r = K_D(k_select)(odd, c, s) / K_D(k_select)(odd, s, c);
+  k_sin_cos(r, low, &s, &s_low, &c, &c_low);
+  r = k_quotient(K_D(k_select)(odd, c, s), K_D(k_select)(odd, c_low, s_low),
+                 K_D(k_select)(odd, s, c), K_D(k_select)(odd, s_low, c_low));
   return (k_f8)((k_i8)r ^ (odd & (k_i8)K_D(k_set)(-0.)));
 }
 
@@ -733,17 +746,15 @@ K_INLINE k_f8 K_D(k_cosh)(k_f8 x)
 /* t / (t + 2) with t = e^2|x| - 1, all to twice the precision; 1 - 2 / (t + 2) where that will do */
 K_INLINE k_f8 K_D(k_tanh)(k_f8 x)
 {
-  k_f8 size = K_D(k_min)(K_D(k_set)(20.), K_D(k_abs)(x)), z, t, t_low, d, d_low, inv, q, p, p_low;
+  k_f8 size = K_D(k_min)(K_D(k_set)(20.), K_D(k_abs)(x)), z, t, t_low, d, d_low;
   k_i8 big = size >= 1.;
   t = k_expm1_parts(size + size, &d, &z);
   t = K_D(k_scale)(k_two_sum_fast(t, d, &t_low), z);
   t_low = K_D(k_scale)(t_low, z);
   d = k_two_sum(t, K_D(k_set)(2.), &d_low);
-  inv = 1. / d;
-  q = t * inv;
-  p = k_two_product(q, d, &p_low);
-  q += (((t - p) - p_low) + (t_low - q * (d_low + t_low))) * inv;
-  return K_D(k_copysign)(K_D(k_select)(big, 1. - 2. * inv, q), x);
+  t = K_D(k_select)(big, K_D(k_set)(2.), t);
+  t = k_quotient(t, K_D(k_where)(~big, t_low), d, d_low + t_low);
+  return K_D(k_copysign)(K_D(k_select)(big, 1. - t, t), x);
 }
 K_INLINE k_f8 K_D(k_asinh)(k_f8 x)
 {
@@ -797,7 +808,7 @@ K_INLINE k_f8 k_erf_tail(k_f8 z)
  * the precision */
 K_INLINE k_f8 k_erfc_far(k_f8 s)
 {
-  k_f8 square, square_low, h, z, e, e_low, t, f, f_low, d = 1. + 2. * s, inv = 1. / d, q, p, p_low;
+  k_f8 square, square_low, h, z, e, e_low, t, f, f_low, d = 1. + 2. * s;
   square = k_two_product(s, s, &square_low);
   e_low = k_exp_parts(-square, -square_low, &h, &z);
   e = k_two_sum_fast(K_D(k_set)(1.), h, &f_low);
@@ -813,10 +824,7 @@ K_INLINE k_f8 k_erfc_far(k_f8 s)
   f = k_two_sum_fast(K_D(k_set)(0x1.46e80e2277953p+0), f + 0x1.40aa0cb8aec06p-54, &f_low);
   f_low = e * f_low + e_low * f;
   f = k_two_product(e, f, &e_low);
-  q = f * inv;
-  p = k_two_product(q, d, &p_low);
-  q += (((f - p) - p_low) + ((e_low + f_low) - q * (1. - (d - 2. * s)))) * inv;
-  return K_D(k_scale)(q, z);
+  return K_D(k_scale)(k_quotient(f, e_low + f_low, d, 1. - (d - 2. * s)), z);
 }
 
 K_INLINE k_f8 K_D(k_erf)(k_f8 x)
@@ -899,7 +907,7 @@ K_INLINE vr k_exp(vr x)
   vr c = k_min(k_set(90.f), k_max(k_set(-105.f), x));
   vr z = c * 0x1.715476p+0f + K_ROUND_4, n = z - K_ROUND_4, h = c - n * 0x1.62e400p-1f, r, q;
 #if K_FUSED
-  r = h - n * 0x1.7f7d1cp-20f;
+  r = k_fnma(n, k_set(0x1.7f7d1cp-20f), h);
 #else
   vr low = n * 0x1.7f7d1cp-20f;
   r = h - low;
@@ -907,7 +915,7 @@ K_INLINE vr k_exp(vr x)
   q = 0x1.5558f2p-5f + r * (0x1.1239e4p-7f + r * 0x1.6a242cp-10f);
   q = 0x1.fffffcp-2f + r * (0x1.555492p-3f + r * q);
 #if K_FUSED
-  return k_scale(1.f + r * (1.f + r * q), z);
+  return k_scale(k_fma(k_fma(q, r, k_set(1.f)), r, k_set(1.f)), z);
 #else
   return k_scale(1.f + (h + (r * r * q - low)), z);
 #endif
@@ -919,8 +927,9 @@ K_INLINE vr k_exp2(vr x)
   vr z = c + K_ROUND_4, f = c - (z - K_ROUND_4);
   vr p = 0x1.3b2d4cp-7f + f * (0x1.5f3e54p-10f + f * 0x1.41fbb8p-13f);
 #if K_FUSED
-  p = 0x1.62e430p-1f + f * (0x1.ebfbdcp-3f + f * (0x1.c6aee8p-5f + f * p));
-  return k_scale(1.f + f * p, z);
+  p = 0x1.ebfbdcp-3f + f * (0x1.c6aee8p-5f + f * p);
+  p = k_fma(p, f, k_set(0x1.62e430p-1f));
+  return k_scale(k_fma(p, f, k_set(1.f)), z);
 #else /* the leading term as head + rest, to keep one rounding out of the sum */
   vr head = (vr)((vi)f & ~0xfff);
   vr rest = (f - head) * 0x1.62ep-1f + f * 0x1.0bfbe8p-15f;
@@ -932,9 +941,10 @@ K_INLINE vr k_exp2(vr x)
 K_INLINE vr k_log(vr x)
 {
   vi tiny = x < 0x1p-126f;
-  vi bits = (vi)k_select(tiny, x * 0x1p23f, x), k = (bits - 0x3f3504f3) >> 23;
-  vr n = __builtin_convertvector(k, vr) - k_where(tiny, k_set(23.f));
-  vr f = (vr)(bits - (k << 23)) - 1.f, s = f / (f + 2.f), z = s * s, h = 0.5f * f * f, r;
+  k_u4 bits = (k_u4)k_select(tiny, x * 0x1p23f, x);
+  k_u4 e = (bits + (0x3f800000 - 0x3f3504f3)) >> 23; /* n + 127 */
+  vr n = __builtin_convertvector((vi)e, vr) - k_select(tiny, k_set(127.f + 23.f), k_set(127.f));
+  vr f = (vr)(bits - ((e - 127) << 23)) - 1.f, s = f / (f + 2.f), z = s * s, h = 0.5f * f * f, r;
   r = z * (0x1.555554p-1f + z * (0x1.999c26p-2f + z * (0x1.23d3dcp-2f + z * 0x1.f13c4cp-3f)));
   r = n * 0x1.62e300p-1f - ((h - (s * (h + r) + n * 0x1.2fefa2p-17f)) - f);
   r = k_select(x == 0.f, k_set(-__builtin_inff()), r);

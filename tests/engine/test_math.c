@@ -139,7 +139,10 @@ static int count_levels(void)
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-#define MAX_ARGS (1 << 18)
+#ifndef SAMPLES
+#define SAMPLES 1 /* more of them, for a close look: -DSAMPLES=50 */
+#endif
+#define MAX_ARGS (SAMPLES << 18)
 
 /* Arguments, all of them numbers of the precision; y for functions of two */
 typedef struct {
@@ -232,13 +235,13 @@ static void add_everywhere(arguments *args)
   int n = special_values(args->bytes, special);
 
   for (int i = 0; i < n; i++) add(args, special[i]);
-  for (int i = 0; i < 12000; i++) add(args, random_any(args->bytes));
-  for (int i = 0; i < 8000; i++) add(args, random_size(-30, 11));
-  for (int i = 0; i < 4000; i++) add(args, random_in(-760, 760));
-  for (int i = 0; i < 4000; i++) add(args, 1 + random_size(-30, -1));
-  for (int i = 0; i < 4000; i++) add(args, i * pi_2); /* where sin, cos, tan are near 0 or Inf */
-  for (int i = 0; i < 4000; i++) add(args, floor(random_size(12, 20)) * pi_2);
-  for (int i = 0; i < 1000; i++) add(args, floor(random_size(20, 60)) * pi_2);
+  for (int i = 0; i < SAMPLES * 12000; i++) add(args, random_any(args->bytes));
+  for (int i = 0; i < SAMPLES * 8000; i++) add(args, random_size(-30, 11));
+  for (int i = 0; i < SAMPLES * 4000; i++) add(args, random_in(-760, 760));
+  for (int i = 0; i < SAMPLES * 4000; i++) add(args, 1 + random_size(-30, -1));
+  for (int i = 0; i < SAMPLES * 4000; i++) add(args, i * pi_2); /* where sin, cos, tan are near 0 or Inf */
+  for (int i = 0; i < SAMPLES * 4000; i++) add(args, floor(random_size(12, 20)) * pi_2);
+  for (int i = 0; i < SAMPLES * 1000; i++) add(args, floor(random_size(20, 60)) * pi_2);
 }
 
 static void add_pairs(arguments *args)
@@ -249,13 +252,13 @@ static void add_pairs(arguments *args)
 
   for (int i = 0; i < n; i++)
     for (int j = 0; j < n; j += 1 + i % 3) add_pair(args, special[i], special[j]);
-  for (int i = 0; i < 8000; i++) add_pair(args, random_any(args->bytes), random_any(args->bytes));
-  for (int i = 0; i < 8000; i++) add_pair(args, random_size(-9, 9), random_size(-9, 9));
-  for (int i = 0; i < 16000; i++) { /* results of pow all over the range */
+  for (int i = 0; i < SAMPLES * 8000; i++) add_pair(args, random_any(args->bytes), random_any(args->bytes));
+  for (int i = 0; i < SAMPLES * 8000; i++) add_pair(args, random_size(-9, 9), random_size(-9, 9));
+  for (int i = 0; i < SAMPLES * 16000; i++) { /* results of pow all over the range */
     double x = i % 2 ? fabs(random_size(-99, 99)) : 1 + random_size(-20, -2);
     add_pair(args, x, random_in(-range, range) / log(x));
   }
-  for (int i = 0; i < 8000; i++) add_pair(args, -fabs(random_size(-3, 3)), floor(random_in(-40, 40)));
+  for (int i = 0; i < SAMPLES * 8000; i++) add_pair(args, -fabs(random_size(-3, 3)), floor(random_in(-40, 40)));
 }
 
 /* ---- judgement ------------------------------------------------------------------------------- */
@@ -343,7 +346,7 @@ int main(void)
 #define ONE(name, ref, tolerance, low, high)                                                       \
   args.n = 0;                                                                                      \
   add_everywhere(&args);                                                                           \
-  for (int i = 0; i < 8000; i++) add(&args, random_in(low, high));                                 \
+  for (int i = 0; i < SAMPLES * 8000; i++) add(&args, random_in(low, high));                                 \
   test_function(#name, which++, &args, ref, NULL, tolerance, levels);
 #define TWO(name, ref, tolerance)                                                                  \
   args.n = 0;                                                                                      \
