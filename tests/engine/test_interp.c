@@ -780,7 +780,7 @@ static void test_extreme_folds(void)
   for (int k = 0; k < 4; k++) {
     const ke_fold_kind kind = k % 2 ? KE_FOLD_MIN : KE_FOLD_MAX;
     f = open_fold(k < 2 ? 4 : 2, 0);
-    code[f].fold = kind;
+    code[f].fold = (uint8_t)kind;
     v[k] = close_fold(f, k < 2 ? put2(KE_OP_Subtract, at_kept(0, 1, 0), at_red(0, 1, 0))
                                : at_red(0, 1, 0));
     if (k < 2) continue;
@@ -788,7 +788,7 @@ static void test_extreme_folds(void)
     prog->ntemp--;
     code[f].dst = v[k].base;
     code[f].keep = true;
-    code[f].fold = kind;
+    code[f].fold = (uint8_t)kind;
     close_fold(f, at_kept(2, 1, 0));
   }
   end_head();
