@@ -322,6 +322,18 @@ const ke_node *ke_plain_mult(ke_graph *g, const ke_node *a, const ke_node *b)
   return plain(g, KE_OP_Mult, wider(c[0], c[1]), c, 2, NULL, 0);
 }
 
+/* Rows are those of the index, whatever rows the column has. */
+static const ke_node *gather_node(ke_graph *g, const ke_node *column, const ke_node *index)
+{
+  ke_node n = {.op = KE_N_GATHER,
+               .dim = column->dim,
+               .idx = index->idx,
+               .nchild = 2,
+               .child = {column, index}};
+
+  return ke_intern(g, &n);
+}
+
 const ke_node *ke_rebuild(ke_graph *g, const ke_node *n, const ke_node *const *child)
 {
   if (n->op < KE_OP_COUNT) return ke_make(g, n->op, child, n->ints);
@@ -332,7 +344,7 @@ const ke_node *ke_rebuild(ke_graph *g, const ke_node *n, const ke_node *const *c
   if (n->op == KE_N_PUT) return ke_put(g, child[0], n->ints[0], n->ints[1], n->dim);
   if (n->op == KE_N_CONTRACT) return ke_contract(g, child[0], child[1], n->ints, n->nint / 4);
   if (n->op == KE_N_EXTREME) return ke_extreme(g, child[0], n->ints[0] == 1);
-  if (n->op == KE_N_GATHER) return plain(g, n->op, n->dim, child, 2, NULL, 0);
+  if (n->op == KE_N_GATHER) return gather_node(g, child[0], child[1]);
   if (n->op == KE_N_SCATTER) return ke_scatter(g, child[0], n->ints[0], n->ints[1], child[1]);
   return n;
 }
@@ -497,16 +509,10 @@ static const ke_node *gather_in(ke_graph *g, const ke_node *f, int side, const k
 
   if (!(f->idx & side)) return f;
   if (f->id < nmemo && memo[f->id]) return memo[f->id];
-  if (f->op == KE_N_VAR || f->op == KE_N_SCATTER ||
-      (f->op == KE_N_REDUCE && f->idx == side)) {
-    ke_node n = {.op = KE_N_GATHER, .dim = f->dim, .idx = index->idx, .nchild = 2, .child = {f, index}};
-    made = ke_intern(g, &n);
+  if (f->op == KE_N_VAR || f->op == KE_N_SCATTER || (f->op == KE_N_REDUCE && f->idx == side)) {
+    made = gather_node(g, f, index);
   } else if (f->op == KE_N_GATHER) {
-    child[0] = f->child[0];
-    child[1] = gather_in(g, f->child[1], side, index, memo, nmemo);
-    ke_node n = {
-        .op = KE_N_GATHER, .dim = f->dim, .idx = child[1]->idx, .nchild = 2, .child = {child[0], child[1]}};
-    made = ke_intern(g, &n);
+    made = gather_node(g, f->child[0], gather_in(g, f->child[1], side, index, memo, nmemo));
   } else {
     for (int k = 0; k < f->nchild; k++)
       child[k] = gather_in(g, f->child[k], side, index, memo, nmemo);
