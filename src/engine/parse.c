@@ -294,6 +294,15 @@ static const ke_node *reduction_node(ke_graph *g, const ke_reduction_name *r, in
   return !part[1] ? part[0] : !part[0] ? part[1] : ke_binary(g, KE_OP_Concat, part[0], part[1]);
 }
 
+/* The last operand is the axis; a number before it is a weight. */
+static bool at_last_number(const ke_parser *p)
+{
+  ke_token next = ke_lex(p->text, p->length, (size_t)(p->tok.pos + p->tok.length));
+
+  return p->tok.kind == KE_TOK_NUMBER &&
+         (next.kind == KE_TOK_END || (next.kind == KE_TOK_CHAR && next.ch == ')'));
+}
+
 static ke_status parse_reduction(ke_parser *p, int pos, const ke_reduction_name *which, ke_value *out)
 {
   char name[48], where[64];
@@ -305,7 +314,7 @@ static ke_status parse_reduction(ke_parser *p, int pos, const ke_reduction_name 
   snprintf(where, sizeof where, "in %s(F, axis)", name);
   KE_TRY(ke_parse_value(p, &f));
   KE_TRY(ke_parse_expect(p, ',', where));
-  if (which->kind == KE_RED_SUMEXP && p->tok.kind != KE_TOK_NUMBER) {
+  if (which->kind == KE_RED_SUMEXP && !at_last_number(p)) {
     KE_TRY(ke_parse_value(p, &w));
     KE_TRY(ke_parse_expect(p, ',', where));
     weighted = true;
