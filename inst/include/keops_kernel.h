@@ -605,7 +605,8 @@ K_INLINE k_f8 k_quarters(k_f8 x, k_f8 *low, k_f8 *z)
 }
 
 /* sin and cos of r + low, |r| <= pi / 4: what is added up to them comes in two parts */
-K_INLINE void k_sin_cos(k_f8 r, k_f8 low, k_f8 *sine, k_f8 *sine_low, k_f8 *cosine, k_f8 *cosine_low)
+K_INLINE void k_sin_cos(k_f8 r, k_f8 low, k_f8 *sine, k_f8 *sine_low, k_f8 *cosine,
+                        k_f8 *cosine_low)
 {
   k_f8 r2 = r * r, h = 0.5 * r2, w = 1. - h, s, c;
   s = 0x1.71de357b1fe7dp-19 + r2 * (-0x1.ae5e68a2b9cebp-26 + r2 * 0x1.5d93a5acfd57cp-33);
@@ -743,7 +744,7 @@ K_INLINE k_f8 K_D(k_cosh)(k_f8 x)
   e = K_D(k_scale)(1. + (h + e), w - 1.);
   return e + 0.25 / e;
 }
-/* t / (t + 2) with t = e^2|x| - 1, all to twice the precision; 1 - 2 / (t + 2) where that will do */
+/* t / (t + 2), t = e^2|x| - 1, all to twice the precision; 1 - 2 / (t + 2) where that will do */
 K_INLINE k_f8 K_D(k_tanh)(k_f8 x)
 {
   k_f8 size = K_D(k_min)(K_D(k_set)(20.), K_D(k_abs)(x)), z, t, t_low, d, d_low;
@@ -1086,19 +1087,23 @@ K_EACH(k_lgamma, k_lgamma_1)
  * series; for x < 0 by psi(x) = psi(1 - x) - pi / tan(pi x) */
 static inline double k_digamma_1(double x)
 {
-  double r = 0, z;
-  if (x == 0) return -1 / x;
+  double r = 0, low = 0, z;
+  if (__builtin_fabs(x) < 0x1p-60) return -1 / x;
   if (x < 0) {
     double f = x - __builtin_rint(x);
     if (f == 0) return K_NAN;
     r = -2 * K_PI_2 / __builtin_tan(2 * K_PI_2 * f);
     x = 1 - x;
   }
-  for (; x < 10; x += 1) r -= 1 / x;
+  for (; x < 10; x += 1) { /* r + low is the exact sum */
+    double t = -1 / x, s = r + t, t1 = s - r;
+    low += (r - (s - t1)) + (t - t1);
+    r = s;
+  }
   z = 1 / (x * x);
   z *= 1. / 12 - z * (1. / 120 - z * (1. / 252 - z * (1. / 240 - z * (1. / 132 - z * (691. / 32760 -
        z * (1. / 12 - z * 3617. / 8160))))));
-  return r + (__builtin_log(x) - 0.5 / x - z);
+  return r + (__builtin_log(x) - (0.5 / x + z - low));
 }
 K_EACH(k_digamma, k_digamma_1)
 

@@ -1,5 +1,6 @@
-/* Lets keops_kernel.h be included several times in one file: each of its names gets MATH_LEVEL
- * and MATH_BYTES at its end, and its macros are forgotten. A name missing here does not compile. Part of test_math.c. */
+/* Lets keops_kernel.h be included several times in one file: each of its names gets MATH_LEVEL and
+ * MATH_BYTES at its end, and its macros are forgotten. A name missing here does not compile. Part
+ * of test_math.c. */
 #undef KEOPS_KERNEL_H
 #undef KE_REAL_BYTES
 #undef KE_VBYTES
