@@ -27,10 +27,26 @@ engine_condition <- function(record, call, text) {
   )
 }
 
+# The compiler's log holds a command, what it printed, and the source with numbered lines, each under a
+# heading. The source is long: it goes into a field, the rest into the message too.
 compile_condition <- function(record, call) {
+  log <- if (is.null(record$log)) "" else record$log
+  parts <- log_parts(log, c("command", "output", "source"))
   message <- record$message
-  if (!is.null(record$log)) message <- paste0(message, "\n", record$log)
-  keops_condition("compile", message, call, log = record$log)
+  if (nzchar(log)) {
+    message <- paste0(message, "\ncommand: ", parts$command, "\noutput: ", cut_text(parts$output, 2000L),
+                      "\n(the source is in field `source` of this condition)")
+  }
+  keops_condition("compile", message, call, command = parts$command, log = parts$output, source = parts$source)
+}
+
+# Texts below the lines "<name>:", in this order.
+log_parts <- function(log, names) {
+  at <- vapply(names, function(name) regexpr(paste0("(^|\n)", name, ":\n"), log)[1L], 0L)
+  if (any(at < 0L) || is.unsorted(at)) return(list(command = "", output = log, source = ""))
+  from <- regexpr(":\n", substring(log, at), fixed = TRUE) + at + 1L
+  to <- c(at[-1L] - 1L, nchar(log))
+  as.list(trimws(stats::setNames(substring(log, from, to), names), "right"))
 }
 
 # The line of the text that holds byte `pos` (from 0), with a mark under the place. Long lines are cut.
