@@ -11,7 +11,9 @@ cache_place <- function(call = NULL) {
   dir <- setting("cache_dir", call = call)
   if (!is.null(dir)) return(path.expand(dir))
   if (under_check()) return(session_cache())
-  if (is.null(session$user_cache)) session$user_cache <- tools::R_user_dir("keops", "cache")
+  if (is.null(session$user_cache)) {
+    session$user_cache <- suppressWarnings(tools::R_user_dir("keops", "cache")) # HOME may not exist
+  }
   session$user_cache
 }
 
