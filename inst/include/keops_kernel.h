@@ -548,26 +548,25 @@ K_INLINE k_f8 k_log_pair(k_f8 m, k_f8 n, k_f8 *low)
   return s;
 }
 
-/* C's pow: |a|^b = e^(b log |a|), then the sign and the special values */
-K_INLINE k_f8 k_pow_of(k_f8 a, k_f8 b, int to_double)
+/* |a|^b = e^(b log |a|) for a neither 0 nor Inf; b so large only that its multiples still differ */
+K_INLINE k_f8 k_power(k_f8 size, k_f8 b)
 {
-  k_f8 size = K_D(k_abs)(a), b_size = K_D(k_abs)(b), n, m = k_split_any(size, &n), l, low, y, r, z;
-  k_f8 half = 0.5 * b_size;
+  k_f8 n, m = k_split_any(size, &n), l, l_low, p, p_low, h, z, rest;
+  k_f8 y = K_D(k_min)(K_D(k_set)(0x1p64), K_D(k_max)(K_D(k_set)(-0x1p64), b));
+  l = k_log_pair(m, n, &l_low);
+  p = k_two_product(y, l, &p_low);
+  p_low = K_D(k_where)(K_D(k_abs)(p) < 1000., p_low + y * l_low);
+  rest = k_exp_parts(p, p_low, &h, &z);
+  return K_D(k_scale)(1. + (h + rest), z);
+}
+
+/* C's pow from r = |a|^b: the sign, and what zeros, Inf and NaN give */
+K_INLINE k_f8 k_pow_special(k_f8 a, k_f8 b, k_f8 r)
+{
+  k_f8 size = K_D(k_abs)(a), b_size = K_D(k_abs)(b), half = 0.5 * b_size;
+  k_i8 edge = (size == 0.) | (size == K_INF), up = (size == K_INF) ^ (b < 0.);
   k_i8 whole = (b_size >= 0x1p52) | ((b_size + 0x1p52) - 0x1p52 == b_size);
   k_i8 odd = whole & ~((half >= 0x1p52) | ((half + 0x1p52) - 0x1p52 == half));
-  y = K_D(k_min)(K_D(k_set)(0x1p64), K_D(k_max)(K_D(k_set)(-0x1p64), b));
-  if (to_double) {
-    l = k_log_pair(m, n, &low);
-    r = k_two_product(y, l, &z);
-    low = z + y * low;
-    low = K_D(k_where)(K_D(k_abs)(r) < 1000., low);
-  } else {
-    r = y * k_log_sum(n, m - 1., (k_f8){0});
-    low = (k_f8){0};
-  }
-  r = k_exp_parts(r, low, &l, &z);
-  r = K_D(k_scale)(1. + (l + r), z);
-  k_i8 edge = (size == 0.) | (size == K_INF), up = (size == K_INF) ^ (b < 0.);
   r = K_D(k_select)(edge, K_D(k_where)(up, K_D(k_set)(K_INF)), r);
   r = (k_f8)((k_i8)r ^ ((k_i8)a & odd & (k_i8)K_D(k_set)(-0.)));
   r = K_D(k_select)((a < 0.) & ~edge & ~whole, K_D(k_set)(K_NAN), r);
@@ -903,23 +902,48 @@ K_INLINE vr k_scale(vr p, vr z)
 #endif
 }
 
+#define K_LOG2E_4 0x1.715476p+0f
+#define K_LN2_HIGH_4 0x1.62e400p-1f /* 15 bits */
+#define K_LN2_LOW_4 0x1.7f7d1cp-20f
+
+/* (e^r - 1 - r) / r^2, |r| <= ln 2 / 2 */
+K_INLINE vr k_exp_tail_4(vr r)
+{
+  vr q = 0x1.5558f2p-5f + r * (0x1.1239e4p-7f + r * 0x1.6a242cp-10f);
+  return 0x1.fffffcp-2f + r * (0x1.555492p-3f + r * q);
+}
+
 K_INLINE vr k_exp(vr x)
 {
   vr c = k_min(k_set(90.f), k_max(k_set(-105.f), x));
-  vr z = c * 0x1.715476p+0f + K_ROUND_4, n = z - K_ROUND_4, h = c - n * 0x1.62e400p-1f, r, q;
+  vr z = c * K_LOG2E_4 + K_ROUND_4, n = z - K_ROUND_4, h = c - n * K_LN2_HIGH_4, r;
 #if K_FUSED
-  r = k_fnma(n, k_set(0x1.7f7d1cp-20f), h);
+  r = k_fnma(n, k_set(K_LN2_LOW_4), h);
+  return k_scale(k_fma(k_fma(k_exp_tail_4(r), r, k_set(1.f)), r, k_set(1.f)), z);
 #else
-  vr low = n * 0x1.7f7d1cp-20f;
+  vr low = n * K_LN2_LOW_4;
   r = h - low;
+  return k_scale(1.f + (h + (r * r * k_exp_tail_4(r) - low)), z);
 #endif
-  q = 0x1.5558f2p-5f + r * (0x1.1239e4p-7f + r * 0x1.6a242cp-10f);
-  q = 0x1.fffffcp-2f + r * (0x1.555492p-3f + r * q);
-#if K_FUSED
-  return k_scale(k_fma(k_fma(q, r, k_set(1.f)), r, k_set(1.f)), z);
-#else
-  return k_scale(1.f + (h + (r * r * q - low)), z);
-#endif
+}
+
+K_INLINE vr k_expm1(vr x)
+{
+  vr c = k_min(k_set(90.f), k_max(k_set(-20.f), x));
+  vr z = c * K_LOG2E_4 + K_ROUND_4, n = z - K_ROUND_4, h = c - n * K_LN2_HIGH_4;
+  vr low = n * K_LN2_LOW_4, r = h - low, minus_n = K_ROUND_4 - k_min(k_set(40.f), n), one, sum;
+  one = 1.f - (vr)(((vi)minus_n - K_ROUND_BITS_4 + 127) << 23); /* 1 - 2^-n */
+  sum = one + h;
+  sum += (h - (sum - one)) + (r * r * k_exp_tail_4(r) - low);
+  return k_select(x == 0.f, x, k_scale(sum, z));
+}
+
+K_INLINE vr k_tanh(vr x)
+{
+  vr size = k_abs(x), z = x * x, r, far = 1.f - 2.f / (k_exp(size + size) + 1.f);
+  r = -0x1.ba17d0p-5f + z * (0x1.654ba8p-6f + z * (-0x1.1465fep-7f + z * 0x1.36b552p-9f));
+  r = size + size * z * (-0x1.555556p-2f + z * (0x1.111132p-3f + z * r));
+  return k_copysign(k_select(size < 0.625f, r, far), x);
 }
 
 K_INLINE vr k_exp2(vr x)
@@ -939,18 +963,40 @@ K_INLINE vr k_exp2(vr x)
 #endif
 }
 
-K_INLINE vr k_log(vr x)
+/* As for double: x = m 2^n; n ln 2 + log(1 + f) + more; the special values */
+K_INLINE vr k_split_4(vr x, vr *n)
 {
-  vi tiny = x < 0x1p-126f;
-  k_u4 bits = (k_u4)k_select(tiny, x * 0x1p23f, x);
-  k_u4 e = (bits + (0x3f800000 - 0x3f3504f3)) >> 23; /* n + 127 */
-  vr n = __builtin_convertvector((vi)e, vr) - k_select(tiny, k_set(127.f + 23.f), k_set(127.f));
-  vr f = (vr)(bits - ((e - 127) << 23)) - 1.f, s = f / (f + 2.f), z = s * s, h = 0.5f * f * f, r;
+  k_u4 e = ((k_u4)x + (0x3f800000 - 0x3f3504f3)) >> 23; /* n + 127 */
+  *n = __builtin_convertvector((vi)e, vr) - 127.f;
+  return (vr)((k_u4)x - ((e - 127) << 23));
+}
+K_INLINE vr k_log_sum_4(vr n, vr f, vr more)
+{
+  vr s = f / (f + 2.f), z = s * s, h = 0.5f * f * f, r;
   r = z * (0x1.555554p-1f + z * (0x1.999c26p-2f + z * (0x1.23d3dcp-2f + z * 0x1.f13c4cp-3f)));
-  r = n * 0x1.62e300p-1f - ((h - (s * (h + r) + n * 0x1.2fefa2p-17f)) - f);
+  return n * 0x1.62e300p-1f - ((h - (s * (h + r) + (n * 0x1.2fefa2p-17f + more))) - f);
+}
+K_INLINE vr k_log_special_4(vr x, vr r)
+{
   r = k_select(x == 0.f, k_set(-__builtin_inff()), r);
   r = k_select(~(x >= 0.f), k_set(__builtin_nanf("")), r);
   return k_select(x == __builtin_inff(), x, r);
+}
+
+K_INLINE vr k_log(vr x)
+{
+  vi tiny = x < 0x1p-126f;
+  vr n, m = k_split_4(k_select(tiny, x * 0x1p23f, x), &n);
+  n -= k_where(tiny, k_set(23.f));
+  return k_log_special_4(x, k_log_sum_4(n, m - 1.f, (vr){0}));
+}
+
+K_INLINE vr k_log1p(vr x)
+{
+  vr u = 1.f + x, n, m = k_split_4(u, &n), lost = (x - (u - 1.f)) / u;
+  vi near = n == 0.f;
+  lost = k_log_sum_4(n, k_select(near, x, m - 1.f), k_where(~near, lost));
+  return k_log_special_4(u, k_select(x == 0.f, x, lost));
 }
 
 #if K_FUSED
@@ -974,13 +1020,29 @@ K_INLINE vr k_sin_quarter(vr x, int quarter)
 #define K_COS_CORE(x) k_sin_quarter(x, 1)
 #else /* near the multiples of pi / 2, x needs more bits than a float product keeps */
 #define K_SIN_FAR 0x1p20f
+/* The same in double, to the precision of float */
+K_INLINE k_f8 k_sin_short(k_f8 x, int quarter)
+{
+  k_f8 z = x * K_2_PI + K_ROUND, n = z - K_ROUND, r, r2, s, c;
+  k_i8 q = (k_i8)z + quarter;
+  r = x - n * 0x1.921fb54400000p+0;
+  r = r - n * 0x1.0b4611a626331p-34;
+  r2 = r * r;
+  s = -0x1.555555545a9dbp-3 +
+      r2 * (0x1.11110de8e8c48p-7 + r2 * (-0x1.a013a0c2fe100p-13 + r2 * 0x1.6dbc2dcdb22dep-19));
+  s = r + r * r2 * s;
+  c = -0x1.6c16bad561627p-10 + r2 * (0x1.a0128e16ad50cp-16 + r2 * -0x1.2472b234e6969p-22);
+  c = 1. + r2 * (-0x1.fffffffffe5f6p-2 + r2 * (0x1.555555513f24dp-5 + r2 * c));
+  s = k_select_d(-(q & 1), c, s);
+  return (k_f8)((k_i8)s ^ ((q & 2) << 62));
+}
 K_INLINE k_f8 k_sin_d(k_f8 x)
 {
-  return k_sin_near(x, 0);
+  return k_sin_short(x, 0);
 }
 K_INLINE k_f8 k_cos_d(k_f8 x)
 {
-  return k_sin_near(x, 1);
+  return k_sin_short(x, 1);
 }
 K_WIDE_1(k_sin_wide, k_sin_d)
 K_WIDE_1(k_cos_wide, k_cos_d)
@@ -991,28 +1053,83 @@ K_WIDE_1(k_tan_wide, k_tan_near)
 #define K_TAN_FAR 0x1p20f
 #define K_TAN_CORE(x) k_tan_wide(x)
 
+/* atan(t), t >= 0, as for double */
+K_INLINE vr k_atan_of_4(vr t)
+{
+  vi m1 = t > 0.4375f, m2 = t > 0.6875f, m3 = t > 1.1875f, m4 = t > 2.4375f;
+  vr half = k_set(0.5f), c, high, low, u, z, r;
+  c = k_where(m1, half) + k_where(m2, half) + k_where(m3, half);
+  u = k_select(m4, k_set(-1.f), t - c) / k_select(m4, t, 1.f + c * t);
+  high = k_where(m1, k_set(0x1.dac670p-2f));
+  high = k_select(m2, k_set(0x1.921fb6p-1f), high);
+  high = k_select(m3, k_set(0x1.f730bep-1f), high);
+  high = k_select(m4, k_set(0x1.921fb6p+0f), high);
+  low = k_where(m1, k_set(0x1.586ed4p-28f));
+  low = k_select(m2, k_set(-0x1.777a5cp-26f), low);
+  low = k_select(m3, k_set(-0x1.afc12cp-26f), low);
+  low = k_select(m4, k_set(-0x1.777a5cp-25f), low);
+  z = u * u;
+  r = 0x1.c6868ap-4f + z * (-0x1.65b0eep-4f + z * 0x1.aa2206p-5f);
+  r = -0x1.555556p-2f + z * (0x1.9999fep-3f + z * (-0x1.249736p-3f + z * r));
+  return high + (u + (u * z * r + low));
+}
+K_INLINE vr k_atan(vr x)
+{
+  return k_copysign(k_atan_of_4(k_abs(x)), x);
+}
+K_INLINE vr k_atan2(vr y, vr x)
+{
+  vr a = k_abs(y), b = k_abs(x), t;
+  vi left = k_copysign(k_set(1.f), x) < 0.f; /* -0 too */
+  t = k_select(a == b, k_set(1.f), a / b);
+  t = k_atan_of_4(k_select(a == 0.f, k_set(0.f), t));
+  t = k_select(left, 0x1.921fb6p+1f - (t + 0x1.777a5cp-24f), t);
+  return k_select((x != x) | (y != y), x + y, k_copysign(t, y));
+}
+
+/* erf(s) = s + s p(s^2) below 1, 1 - e^(-s^2) f(t) / (1 + 2 s) above: see k_erfc_far() */
+K_INLINE vr k_erf(vr x)
+{
+  vr s = k_min(k_set(4.f), k_abs(x)), z = s * s, t = (s - 2.f) / (s + 2.f), f, r;
+  r = -0x1.b99eb6p-11f + z * (0x1.c77348p-14f + z * -0x1.1fd45cp-17f);
+  r = 0x1.ce2ea0p-4f + z * (-0x1.b821e6p-6f + z * (0x1.55dcc6p-8f + z * r));
+  r = s + s * (0x1.06eba8p-3f + z * (-0x1.812744p-2f + z * r));
+  f = -0x1.bc11acp-5f + t * (-0x1.ff111ep-8f + t * 0x1.14e6fcp-7f);
+  f = -0x1.7bf5bcp-4f + t * (-0x1.5407b0p-3f + t * (0x1.4ff358p-3f + t * f));
+  f = 1.f - k_exp(-z) * (0x1.46e80ep+0f + t * f) / (1.f + 2.f * s);
+  return k_copysign(k_select(s < 1.f, r, f), x);
+}
+
 K_WIDE_1(k_asin, k_asin_d)
 K_WIDE_1(k_acos, k_acos_d)
-K_WIDE_1(k_atan, k_atan_d)
-K_WIDE_2(k_atan2, k_atan2_d)
 K_WIDE_1(k_sinh, k_sinh_d)
 K_WIDE_1(k_cosh, k_cosh_d)
-K_WIDE_1(k_tanh, k_tanh_d)
 K_WIDE_1(k_asinh, k_asinh_d)
 K_WIDE_1(k_acosh, k_acosh_d)
 K_WIDE_1(k_atanh, k_atanh_d)
-K_WIDE_1(k_log1p, k_log1p_d)
-K_WIDE_1(k_expm1, k_expm1_d)
 K_WIDE_1(k_log2, k_log2_d)
 K_WIDE_1(k_log10, k_log10_d)
-K_WIDE_1(k_erf, k_erf_d)
 K_WIDE_1(k_erfc, k_erfc_d)
 K_WIDE_2(k_hypot, k_hypot_d)
+
+#if K_FUSED
+/* a float to the power of a float, as doubles, to the precision of float */
 K_INLINE k_f8 k_pow_d(k_f8 a, k_f8 b)
 {
-  return k_pow_of(a, b, 0);
+  k_f8 n, m = k_split(k_abs_d(a), &n), s = (m - 1.) / (m + 1.), z = s * s, l, f;
+  l = 0x1.2777804b9cf1bp-1 + z * (0x1.a58d57b0ab660p-2 + z * 0x1.5cec0d5968f67p-2);
+  l = n + s * (0x1.71547652bee50p+1 + z * (0x1.ec709d12531cap-1 + z * l));
+  l *= k_min_d(k_set_d(0x1p40), k_max_d(k_set_d(-0x1p40), b)); /* 0 * Inf would be NaN */
+  l = k_min_d(k_set_d(160.), k_max_d(k_set_d(-160.), l));
+  z = l + K_ROUND;
+  f = l - (z - K_ROUND);
+  l = 0x1.3b2dbbc066705p-7 + f * (0x1.5f456a8ef562dp-10 + f * 0x1.41d333d34ccd5p-13);
+  l = 0x1.62e430c7e92d5p-1 + f * (0x1.ebfbdadcb1701p-3 + f * (0x1.c6aed4b946d84p-5 + f * l));
+  l = 0x1.0000000261508p+0 + f * l;
+  return k_pow_special(a, b, l * (k_f8)((K_WHOLE_BITS(z) + 1023) << 52));
 }
 K_WIDE_2(k_pow, k_pow_d)
+#endif
 
 #else
 #define K_LIBM(name) __builtin_##name
@@ -1022,9 +1139,19 @@ K_WIDE_2(k_pow, k_pow_d)
 #define K_COS_CORE(x) k_sin_near(x, 1)
 #define K_TAN_CORE(x) k_tan_near(x)
 
+#if K_FUSED
 K_INLINE vr k_pow(vr a, vr b)
 {
-  return k_pow_of(a, b, 1);
+  return k_pow_special(a, b, k_power(k_abs(a), b));
+}
+#endif
+#endif
+
+#if !K_FUSED /* two halves of a narrow vector with emulated products are slower than the library */
+K_INLINE vr k_pow(vr a, vr b)
+{
+  for (int l = 0; l < KE_W; l++) a[l] = K_LIBM(pow)(a[l], b[l]);
+  return a;
 }
 #endif
 

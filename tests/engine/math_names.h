@@ -29,8 +29,11 @@
 #undef K_LANES
 #undef K_LIBM
 #undef K_LN2_HIGH
+#undef K_LN2_HIGH_4
 #undef K_LN2_LOW
+#undef K_LN2_LOW_4
 #undef K_LOG2E
+#undef K_LOG2E_4
 #undef K_NAN
 #undef K_PI_2
 #undef K_PI_2_LOW
@@ -78,6 +81,7 @@
 #define k_atan2_d MATH_NAME(k_atan2_d)
 #define k_atan_d MATH_NAME(k_atan_d)
 #define k_atan_of MATH_NAME(k_atan_of)
+#define k_atan_of_4 MATH_NAME(k_atan_of_4)
 #define k_atanh MATH_NAME(k_atanh)
 #define k_atanh_d MATH_NAME(k_atanh_d)
 #define k_ceil MATH_NAME(k_ceil)
@@ -103,6 +107,7 @@
 #define k_exp_d MATH_NAME(k_exp_d)
 #define k_exp_parts MATH_NAME(k_exp_parts)
 #define k_exp_tail MATH_NAME(k_exp_tail)
+#define k_exp_tail_4 MATH_NAME(k_exp_tail_4)
 #define k_expm1 MATH_NAME(k_expm1)
 #define k_expm1_d MATH_NAME(k_expm1_d)
 #define k_expm1_parts MATH_NAME(k_expm1_parts)
@@ -139,7 +144,9 @@
 #define k_log_d MATH_NAME(k_log_d)
 #define k_log_pair MATH_NAME(k_log_pair)
 #define k_log_special MATH_NAME(k_log_special)
+#define k_log_special_4 MATH_NAME(k_log_special_4)
 #define k_log_sum MATH_NAME(k_log_sum)
+#define k_log_sum_4 MATH_NAME(k_log_sum_4)
 #define k_log_tail MATH_NAME(k_log_tail)
 #define k_max MATH_NAME(k_max)
 #define k_max_d MATH_NAME(k_max_d)
@@ -147,7 +154,8 @@
 #define k_min_d MATH_NAME(k_min_d)
 #define k_pow MATH_NAME(k_pow)
 #define k_pow_d MATH_NAME(k_pow_d)
-#define k_pow_of MATH_NAME(k_pow_of)
+#define k_pow_special MATH_NAME(k_pow_special)
+#define k_power MATH_NAME(k_power)
 #define k_quarters MATH_NAME(k_quarters)
 #define k_quotient MATH_NAME(k_quotient)
 #define k_round MATH_NAME(k_round)
@@ -163,10 +171,12 @@
 #define k_sin_d MATH_NAME(k_sin_d)
 #define k_sin_near MATH_NAME(k_sin_near)
 #define k_sin_quarter MATH_NAME(k_sin_quarter)
+#define k_sin_short MATH_NAME(k_sin_short)
 #define k_sin_wide MATH_NAME(k_sin_wide)
 #define k_sinh MATH_NAME(k_sinh)
 #define k_sinh_d MATH_NAME(k_sinh_d)
 #define k_split MATH_NAME(k_split)
+#define k_split_4 MATH_NAME(k_split_4)
 #define k_split_any MATH_NAME(k_split_any)
 #define k_sqrt MATH_NAME(k_sqrt)
 #define k_sqrt_d MATH_NAME(k_sqrt_d)
