@@ -233,11 +233,35 @@ static void emit_assign(ke_emit *e, const ke_instr *ins)
   t->nest = e->nest; /* last: an operand may be the same temporary of another body */
 }
 
+/* An extreme starts with the value of its first trip, and takes what compares as larger (smaller). */
+static void print_fold_extreme(ke_emit *e, const ke_instr *ins)
+{
+  KE_TEXT(e, "{ const vr x = k_set(0) + (");
+  ke_emit_place(e, &ins->src[0]);
+  KE_TEXT(e, "); ");
+  print_temp(e, ins->dst);
+  KE_TEXT(e, " = ");
+  if (!ins->keep && ins->n > 1) KE_TEXT(e, "k%d == 0 ? x : ", ins->depth);
+  if (!ins->keep && ins->n == 1) {
+    KE_TEXT(e, "x; }\n");
+    return;
+  }
+  KE_TEXT(e, "k_select(x %c ", ins->fold == KE_FOLD_MAX ? '>' : '<');
+  print_temp(e, ins->dst);
+  KE_TEXT(e, ", x, ");
+  print_temp(e, ins->dst);
+  KE_TEXT(e, "); }\n");
+}
+
 static void print_fold_add(ke_emit *e, const void *data)
 {
   const ke_instr *ins = data;
 
   ke_emit_indent(e);
+  if (ins->fold != KE_FOLD_SUM) {
+    print_fold_extreme(e, ins);
+    return;
+  }
   print_temp(e, ins->dst);
   KE_TEXT(e, " += ");
   ke_emit_place(e, &ins->src[0]);
@@ -254,15 +278,42 @@ static bool written_out(const ke_emit *e, int32_t i)
   return ins->n <= e->unroll && size * ins->n * e->cells <= MOST_STATEMENTS;
 }
 
+/* How a fold starts: what its destination held, zero, or the first trip where that is written out. */
+typedef struct {
+  const ke_instr *ins;
+  bool unrolled;
+} fold_add;
+
+static void print_fold_add(ke_emit *e, const void *data)
+{
+  const fold_add *f = data;
+  const ke_instr *ins = f->ins;
+
+  ke_emit_indent(e);
+  print_temp(e, ins->dst);
+  if (ins->keep || !f->unrolled) {
+    KE_TEXT(e, " += ");
+  } else if (ins->n == 1) {
+    KE_TEXT(e, " = ");
+  } else {
+    KE_TEXT(e, " = (k%d ? ", ins->depth);
+    print_temp(e, ins->dst);
+    KE_TEXT(e, " : k_set(0)) + ");
+  }
+  ke_emit_place(e, &ins->src[0]);
+  KE_TEXT(e, ";\n");
+}
+
 static void emit_fold(ke_emit *e, int32_t i)
 {
   const ke_instr *ins = &e->code->code[i];
   ke_emit_temp *t = &e->temp[ins->dst];
-  const ke_emit_tail add = {t->axes, print_fold_add, ins};
+  const fold_add how = {ins, written_out(e, i)};
+  const ke_emit_tail add = {t->axes, print_fold_add, &how};
   unsigned loops = e->loops;
 
   t->shared = true;
-  if (!ins->keep) {
+  if (!ins->keep && !how.unrolled) {
     open_nest(e, t->axes);
     ke_emit_indent(e);
     print_temp(e, ins->dst);
@@ -271,7 +322,7 @@ static void emit_fold(ke_emit *e, int32_t i)
   close_nest(e);
   t->nest = -1;
   if (ins->n > 1) {
-    if (written_out(e, i)) KE_LINE(e, "UNROLL");
+    if (how.unrolled) KE_LINE(e, "UNROLL");
     KE_LINE(e, "for (long k%d = 0; k%d < %" PRId32 "; k%d++) {", ins->depth, ins->depth, ins->n,
             ins->depth);
     e->loops |= 1u << ins->depth;

@@ -146,16 +146,14 @@ static ke_status check_vector(ke_parser *p, int pos, int op, const ke_value *v, 
 ke_status ke_parse_make(ke_parser *p, int pos, int op, const ke_value *v, const int *ints, ke_value *out)
 {
   const ke_node *child[KE_MAX_CHILD];
+  int n = ke_ops[op].arity;
 
-  for (int k = 0; k < ke_ops[op].arity; k++) child[k] = v[k].node;
-  if (ke_ops[op].kind == KE_SUGAR && ke_ops[op].arity <= 2) KE_TRY(check_broadcast(p, pos, op, v));
-  if (ke_ops[op].kind == KE_SUGAR)
-    return ke_parse_template(p, pos, ke_ops[op].formula, v, ke_ops[op].arity, out);
-  if (ke_ops[op].kind == KE_VECTOR)
-    KE_TRY(check_vector(p, pos, op, v, ints));
-  else
+  if (ke_ops[op].kind == KE_SCALAR || (ke_ops[op].kind == KE_SUGAR && n <= 2))
     KE_TRY(check_broadcast(p, pos, op, v));
-  *out = ke_value_join(ke_make(p->g, op, child, ints), v, ke_ops[op].arity);
+  if (ke_ops[op].kind == KE_SUGAR) return ke_parse_template(p, pos, ke_ops[op].formula, v, n, out);
+  if (ke_ops[op].kind == KE_VECTOR) KE_TRY(check_vector(p, pos, op, v, ints));
+  for (int k = 0; k < n; k++) child[k] = v[k].node;
+  *out = ke_value_join(ke_make(p->g, op, child, ints), v, n);
   return KE_OK;
 }
 

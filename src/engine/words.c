@@ -1,22 +1,40 @@
 /* Operations with a syntax or a shape rule of their own: constants, powers, products of matrices and
  * tensors, complex numbers, splines, derivatives. Each is built from nodes that exist already, so its
  * derivatives and its code come from theirs. One function a word; the table at the end names them. */
-#include "parse_words.h"
+#include "words.h"
 
-#include <string.h>
+#include <math.h>
 
-enum { BOTH = KE_I | KE_J };
-
-__attribute__((unused)) static ke_status fail_dims(ke_parser *p, int pos, const char *name, const char *rule, int a, int b)
+ke_status ke_words_dims(ke_parser *p, int pos, const char *name, const char *rule, int a, int b)
 {
   return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "%s needs %s, not %d and %d", name, rule, a, b);
 }
 
-/* n operands and ')' */
-static ke_status read_call(ke_parser *p, const char *name, int n, ke_value *v)
+ke_status ke_words_same_dim(ke_parser *p, int pos, const char *name, const char *what, int found, int wanted)
+{
+  if (found == wanted) return KE_OK;
+  return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "%s: %s must have dimension %d, not %d", name, what, wanted, found);
+}
+
+ke_status ke_words_call(ke_parser *p, const char *name, int n, ke_value *v)
 {
   KE_TRY(ke_parse_operands(p, name, n, v));
   return ke_parse_close(p, name);
+}
+
+const ke_node *ke_words_add(ke_graph *g, const ke_node *a, const ke_node *b)
+{
+  return ke_binary(g, KE_OP_Add, a, b);
+}
+
+const ke_node *ke_words_sub(ke_graph *g, const ke_node *a, const ke_node *b)
+{
+  return ke_binary(g, KE_OP_Subtract, a, b);
+}
+
+const ke_node *ke_words_mult(ke_graph *g, const ke_node *a, const ke_node *b)
+{
+  return ke_binary(g, KE_OP_Mult, a, b);
 }
 
 /* `n` whole numbers, a comma before each (before all but the first where nothing came before). */
@@ -29,13 +47,8 @@ static ke_status read_ints(ke_parser *p, const char *name, bool first_comma, int
   return KE_OK;
 }
 
-static const ke_node *mult(ke_graph *g, const ke_node *a, const ke_node *b)
-{
-  return ke_binary(g, KE_OP_Mult, a, b);
-}
-
 /* ---- powers, products, norms ---- */
-static ke_status word_Pow(ke_parser *p, int pos, ke_value *out)
+ke_status word_Pow(ke_parser *p, int pos, ke_value *out)
 {
   ke_value v;
   int n;
@@ -48,11 +61,11 @@ static ke_status word_Pow(ke_parser *p, int pos, ke_value *out)
   return KE_OK;
 }
 
-static ke_status word_Scalprod(ke_parser *p, int pos, ke_value *out)
+ke_status word_Scalprod(ke_parser *p, int pos, ke_value *out)
 {
   ke_value v[2];
 
-  KE_TRY(read_call(p, "Scalprod", 2, v));
+  KE_TRY(ke_words_call(p, "Scalprod", 2, v));
   return ke_parse_scalprod(p, pos, v, out);
 }
 
@@ -64,9 +77,9 @@ static ke_status weighted_norm(ke_parser *p, int pos, const ke_value *s, const k
   int64_t d = x->dim;
 
   if (w->dim == 1)
-    n = mult(g, w, ke_unary(g, KE_OP_Sum, ke_unary(g, KE_OP_Square, x)));
+    n = ke_words_mult(g, w, ke_unary(g, KE_OP_Sum, ke_unary(g, KE_OP_Square, x)));
   else if (w->dim == d)
-    n = ke_unary(g, KE_OP_Sum, mult(g, w, ke_unary(g, KE_OP_Square, x)));
+    n = ke_unary(g, KE_OP_Sum, ke_words_mult(g, w, ke_unary(g, KE_OP_Square, x)));
   else if (w->dim == d * d)
     n = ke_scalprod(g, x, ke_matvec(g, w, x));
   else
@@ -77,21 +90,122 @@ static ke_status weighted_norm(ke_parser *p, int pos, const ke_value *s, const k
   return KE_OK;
 }
 
-static ke_status word_WeightedSqNorm(ke_parser *p, int pos, ke_value *out)
+ke_status word_WeightedSqNorm(ke_parser *p, int pos, ke_value *out)
 {
   ke_value v[2];
 
-  KE_TRY(read_call(p, "WeightedSqNorm", 2, v));
+  KE_TRY(ke_words_call(p, "WeightedSqNorm", 2, v));
   return weighted_norm(p, pos, &v[0], &v[1], out);
 }
 
-static ke_status word_WeightedSqDist(ke_parser *p, int pos, ke_value *out)
+ke_status word_WeightedSqDist(ke_parser *p, int pos, ke_value *out)
 {
   ke_value v[3], d;
 
-  KE_TRY(read_call(p, "WeightedSqDist", 3, v));
+  KE_TRY(ke_words_call(p, "WeightedSqDist", 3, v));
   KE_TRY(ke_parse_make(p, pos, KE_OP_Subtract, &v[1], NULL, &d));
   return weighted_norm(p, pos, &v[0], &d, out);
+}
+
+ke_status word_SqNormDiag(ke_parser *p, int pos, ke_value *out)
+{
+  ke_value v[2];
+
+  KE_TRY(ke_words_call(p, "SqNormDiag", 2, v));
+  KE_TRY(ke_words_same_dim(p, pos, "SqNormDiag", "the weights", v[0].node->dim, v[1].node->dim));
+  return weighted_norm(p, pos, &v[0], &v[1], out);
+}
+
+ke_status word_SqNormIso(ke_parser *p, int pos, ke_value *out)
+{
+  ke_value v[2];
+
+  KE_TRY(ke_words_call(p, "SqNormIso", 2, v));
+  KE_TRY(ke_words_same_dim(p, pos, "SqNormIso", "the weight", v[0].node->dim, 1));
+  return weighted_norm(p, pos, &v[0], &v[1], out);
+}
+
+/* Equal sub-formulas are computed once anyway, so this asks for nothing more. */
+ke_status word_Factorize(ke_parser *p, int pos, ke_value *out)
+{
+  ke_value v[2];
+
+  (void)pos;
+  KE_TRY(ke_words_call(p, "Factorize", 2, v));
+  *out = v[0];
+  return KE_OK;
+}
+
+ke_status word_AutoFactorize(ke_parser *p, int pos, ke_value *out)
+{
+  (void)pos;
+  return ke_words_call(p, "AutoFactorize", 1, out);
+}
+
+/* ---- rounding and clamping ---- */
+
+/* Round(f, d): d decimals, halves away from zero */
+ke_status word_Round(ke_parser *p, int pos, ke_value *out)
+{
+  ke_value v;
+  ke_graph *g = p->g;
+  const ke_node *scale;
+  int d;
+
+  KE_TRY(ke_parse_operands(p, "Round", 1, &v));
+  KE_TRY(read_ints(p, "the number of decimals", true, 1, &d));
+  KE_TRY(ke_parse_close(p, "Round"));
+  KE_TRY(ke_parse_range(p, pos, "the number of decimals in Round", d, -300, 300));
+  if (d == 0) {
+    *out = ke_value_join(ke_unary(g, KE_OP_RoundHalfAway, v.node), &v, 1);
+    return KE_OK;
+  }
+  scale = ke_const(g, pow(10, d < 0 ? -d : d)); /* exact up to 10^22, unlike its inverse */
+  *out = ke_value_join(
+      d > 0 ? ke_binary(g, KE_OP_Divide,
+                        ke_unary(g, KE_OP_RoundHalfAway, ke_words_mult(g, v.node, scale)), scale)
+            : ke_words_mult(g, ke_unary(g, KE_OP_RoundHalfAway, ke_binary(g, KE_OP_Divide, v.node, scale)),
+                            scale),
+      &v, 1);
+  return KE_OK;
+}
+
+static ke_status clamp_bounds(ke_parser *p, const char *name, ke_value *v, const ke_node **bound)
+{
+  int n[2];
+
+  KE_TRY(ke_parse_operands(p, name, 1, v));
+  KE_TRY(read_ints(p, "a bound", true, 2, n));
+  KE_TRY(ke_parse_close(p, name));
+  for (int k = 0; k < 2; k++) bound[k] = ke_const(p->g, n[k]);
+  return KE_OK;
+}
+
+ke_status word_ClampInt(ke_parser *p, int pos, ke_value *out)
+{
+  ke_value v;
+  const ke_node *b[2];
+
+  (void)pos;
+  KE_TRY(clamp_bounds(p, "ClampInt", &v, b));
+  *out = ke_value_join(ke_make(p->g, KE_OP_Clamp, (const ke_node *const[]){v.node, b[0], b[1]}, NULL), &v, 1);
+  return KE_OK;
+}
+
+/* 1 inside the bounds and at NaN, else 0 */
+ke_status word_DiffClampInt(ke_parser *p, int pos, ke_value *out)
+{
+  ke_value v;
+  ke_graph *g = p->g;
+  const ke_node *b[2], *one = ke_const(p->g, 1);
+
+  (void)pos;
+  KE_TRY(clamp_bounds(p, "DiffClampInt", &v, b));
+  *out = ke_value_join(
+      ke_words_mult(g, ke_words_sub(g, one, ke_binary(g, KE_OP_LessThan, v.node, b[0])),
+                    ke_words_sub(g, one, ke_binary(g, KE_OP_LessThan, b[1], v.node))),
+      &v, 1);
+  return KE_OK;
 }
 
 /* ---- constants ---- */
@@ -107,7 +221,7 @@ static ke_status zero_divisor(ke_parser *p, int pos)
   return ke_parse_fail(p, KE_ERR_PARSE, pos, "a constant with denominator 0");
 }
 
-static ke_status word_IntCst(ke_parser *p, int pos, ke_value *out)
+ke_status word_IntCst(ke_parser *p, int pos, ke_value *out)
 {
   int n;
 
@@ -116,7 +230,7 @@ static ke_status word_IntCst(ke_parser *p, int pos, ke_value *out)
   return constant(p, "IntCst", n, out);
 }
 
-static ke_status word_RatCst(ke_parser *p, int pos, ke_value *out)
+ke_status word_RatCst(ke_parser *p, int pos, ke_value *out)
 {
   int n[2];
 
@@ -125,7 +239,7 @@ static ke_status word_RatCst(ke_parser *p, int pos, ke_value *out)
   return constant(p, "RatCst", (double)n[0] / n[1], out);
 }
 
-static ke_status word_IntInv(ke_parser *p, int pos, ke_value *out)
+ke_status word_IntInv(ke_parser *p, int pos, ke_value *out)
 {
   int n;
 
@@ -134,7 +248,7 @@ static ke_status word_IntInv(ke_parser *p, int pos, ke_value *out)
   return constant(p, "IntInv", 1.0 / n, out);
 }
 
-static ke_status word_Zero(ke_parser *p, int pos, ke_value *out)
+ke_status word_Zero(ke_parser *p, int pos, ke_value *out)
 {
   int d;
 
@@ -146,7 +260,7 @@ static ke_status word_Zero(ke_parser *p, int pos, ke_value *out)
 }
 
 /* Var(number, dimension, category) */
-static ke_status word_Var(ke_parser *p, int pos, ke_value *out)
+ke_status word_Var(ke_parser *p, int pos, ke_value *out)
 {
   int n[3];
 
@@ -156,55 +270,6 @@ static ke_status word_Var(ke_parser *p, int pos, ke_value *out)
   KE_TRY(ke_parse_range(p, pos, "the dimension in Var", n[1], 1, KE_MAX_DIM));
   KE_TRY(ke_parse_range(p, pos, "the category in Var", n[2], 0, 2));
   return ke_parse_positional(p, pos, n[0], n[1], n[2], out);
-}
-
-/* ---- derivatives ---- */
-static ke_status need_variable(ke_parser *p, int pos, const char *name, const ke_value *v)
-{
-  if (v->node->op == KE_N_VAR || p->g->failed || p->g->too_big) return KE_OK;
-  return ke_parse_fail(p, KE_ERR_PARSE, pos, "%s needs a variable as second operand, not a formula", name);
-}
-
-static ke_status need_no_mixture(ke_parser *p, int pos, const char *name, const ke_value *f)
-{
-  if (!f->reduced || f->side != BOTH) return KE_OK;
-  return ke_parse_fail(p, KE_ERR_PARSE, pos,
-                       "%s of a formula of i and j that holds a reduction: take it of the whole reduction",
-                       name);
-}
-
-static const ke_node *or_zero(ke_graph *g, const ke_node *n, int dim)
-{
-  return n ? n : ke_widen(g, ke_const(g, 0), dim);
-}
-
-/* Grad(F, v, cotangent): of a reduction the true gradient, summed over what v does not index; of a
- * formula of pairs the derivative at each pair. */
-static ke_status word_Grad(ke_parser *p, int pos, ke_value *out)
-{
-  ke_value v[3];
-  const ke_node *n;
-
-  KE_TRY(read_call(p, "Grad", 3, v));
-  KE_TRY(need_variable(p, pos, "Grad", &v[1]));
-  KE_TRY(need_no_mixture(p, pos, "Grad", &v[0]));
-  if (v[2].node->dim != v[0].node->dim)
-    return ke_parse_fail(p, KE_ERR_DIMENSION, pos,
-                         "the cotangent in Grad must have the formula's dimension %d, not %d",
-                         v[0].node->dim, v[2].node->dim);
-  if (v[0].reduced && (v[2].side & ~v[0].side))
-    return ke_parse_fail(p, KE_ERR_DIMENSION, pos,
-                         "the cotangent in Grad must have the rows of the reduction (%s)",
-                         v[0].side == KE_I   ? "those of i"
-                         : v[0].side == KE_J ? "those of j"
-                                             : "one row");
-  n = ke_gradient(p->g, v[0].node, v[0].side, v[1].node, v[2].node, !v[0].reduced);
-  n = or_zero(p->g, n, v[1].node->dim);
-  if (v[0].reduced)
-    *out = (ke_value){.node = n, .side = v[1].node->idx, .reduced = true};
-  else
-    *out = ke_value_join(n, (const ke_value[]){v[0], v[2]}, 2);
-  return KE_OK;
 }
 
 /* ---- table ---- */
