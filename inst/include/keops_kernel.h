@@ -108,11 +108,11 @@ typedef real vru __attribute__((vector_size(KE_VBYTES), aligned(KE_REAL_BYTES), 
 /* ---- single instructions --------------------------------------------------------------------- */
 
 #if K_ASM >= 256
-#define K_ASM_1(name, V, instruction, ...)                                                         \
+#define K_ASM_1(name, V, in, instruction, mode)                                                    \
   K_INLINE V name(V a)                                                                             \
   {                                                                                                \
     V r;                                                                                           \
-    __asm__(instruction " " __VA_ARGS__ "%1, %0" : "=v"(r) : "v"(a));                              \
+    __asm__(instruction " " mode "%1, %0" : "=" in(r) : in(a));                                    \
     return r;                                                                                      \
   }
 #define K_ASM_2(name, V, instruction)                                                              \
@@ -135,14 +135,14 @@ typedef real vru __attribute__((vector_size(KE_VBYTES), aligned(KE_REAL_BYTES), 
     return a;                                                                                      \
   }
 #if K_ASM == 512
-#define K_ASM_WHOLE(name, V, packed, mode) K_ASM_1(name, V, "vrndscale" packed, "$" mode ", ")
-#else
-#define K_ASM_WHOLE(name, V, packed, mode) K_ASM_1(name, V, "vround" packed, "$" mode ", ")
+#define K_ASM_WHOLE(name, V, packed, mode) K_ASM_1(name, V, "v", "vrndscale" packed, "$" mode ", ")
+#else /* vround has no form for registers from 16 on */
+#define K_ASM_WHOLE(name, V, packed, mode) K_ASM_1(name, V, "x", "vround" packed, "$" mode ", ")
 #endif
 #define K_INSTRUCTIONS(F, S, V, I, packed, sqrt1)                                                  \
   K_ASM_2(F(k_max), V, "vmax" packed)                                                              \
   K_ASM_2(F(k_min), V, "vmin" packed)                                                              \
-  K_ASM_1(F(k_sqrt), V, "vsqrt" packed, "")                                                        \
+  K_ASM_1(F(k_sqrt), V, "v", "vsqrt" packed, "")                                                   \
   K_ASM_WHOLE(F(k_floor), V, packed, "9")                                                          \
   K_ASM_WHOLE(F(k_ceil), V, packed, "10")                                                          \
   K_ASM_WHOLE(F(k_trunc), V, packed, "11")                                                         \
@@ -245,13 +245,23 @@ K_BASICS(K_R, float, k_f4, k_i4, "ps", __builtin_sqrtf)
 
 K_INLINE int k_any(vi mask)
 {
-#if K_ASM == 256 && KE_VBYTES == 32
+#if K_ASM == 512
+  typedef int32_t half __attribute__((vector_size(32)));
+  union {
+    vi whole;
+    half half[2];
+  } u = {mask};
+  half both = u.half[0] | u.half[1];
   int any;
-  __asm__("vmovmskps %1, %0" : "=r"(any) : "x"(mask));
+  __asm__("vmovmskps %1, %0" : "=r"(any) : "x"(both));
   return any;
 #elif K_ASM == 256 || K_ASM == 128
   int any;
+#if K_ASM == 256
+  __asm__("vmovmskps %1, %0" : "=r"(any) : "x"(mask));
+#else
   __asm__("movmskps %1, %0" : "=r"(any) : "x"(mask));
+#endif
   return any;
 #else
   k_i8 m = (k_i8)mask;
