@@ -45,58 +45,67 @@ KI_INLINE void store(real *p, vr v)
 
 /* ---- elementwise primitives, from op_list.h ---- */
 
-/* Both vectors are read before one is written: dst may be an operand's own tile. */
-#define EACH_ROW_AND_LANE(scalars, operands0, operands1, result)                                   \
+/* Two vectors at a time, read before one is written: dst may be an operand's own tile. One where the
+ * operation is long, which would only make the code longer (the other branch is never compiled). */
+#define EACH_ROW_AND_LANE(cost, scalars, operands0, operands1, result)                             \
   for (int r = 0; r < g->rows; r++) {                                                              \
     real *dst = g->dst + r * g->dst_row;                                                           \
     scalars;                                                                                       \
-    for (int64_t l = g->l0; l < g->l1; l += 2 * KE_W) {                                            \
-      const int64_t l2 = l + KE_W;                                                                 \
-      const vr first = result operands0, second = result operands1;                                \
-      store(dst + l, first);                                                                       \
-      store(dst + l2, second);                                                                     \
+    if (cost < LONG_COST) {                                                                        \
+      for (int64_t l = g->l0; l < g->l1; l += 2 * KE_W) {                                          \
+        const int64_t l2 = l + KE_W;                                                               \
+        const vr first = result operands0, second = result operands1;                              \
+        store(dst + l, first);                                                                     \
+        store(dst + l2, second);                                                                   \
+      }                                                                                            \
+    } else {                                                                                       \
+      for (int64_t l = g->l0; l < g->l1; l += KE_W) store(dst + l, result operands0);              \
     }                                                                                              \
   }
+#define LONG_COST 9
 #define ROW(p) const real *p = g->p + r * g->p##_row
 #define ROW_SCALAR(p) const vr p = k_set(g->p[r * g->p##_row])
 
-#define ELEMENTWISE_1(name)                                                                        \
+#define ELEMENTWISE_1(name, cost)                                                                  \
   static void name##_v(const ki_args *g)                                                           \
   {                                                                                                \
-    EACH_ROW_AND_LANE(ROW(a), (load(a + l)), (load(a + l2)), value_##name)                         \
+    EACH_ROW_AND_LANE(cost, ROW(a), (load(a + l)), (load(a + l2)), value_##name)                   \
   }
-#define ELEMENTWISE_2(name)                                                                        \
+#define ELEMENTWISE_2(name, cost)                                                                  \
   static void name##_vv(const ki_args *g)                                                          \
   {                                                                                                \
-    EACH_ROW_AND_LANE(ROW(a); ROW(b), (load(a + l), load(b + l)), (load(a + l2), load(b + l2)),    \
-                      value_##name)                                                                \
+    EACH_ROW_AND_LANE(cost, ROW(a); ROW(b), (load(a + l), load(b + l)),                            \
+                      (load(a + l2), load(b + l2)), value_##name)                                  \
   }                                                                                                \
   static void name##_vs(const ki_args *g)                                                          \
   {                                                                                                \
-    EACH_ROW_AND_LANE(ROW(a); ROW_SCALAR(b), (load(a + l), b), (load(a + l2), b), value_##name)    \
+    EACH_ROW_AND_LANE(cost, ROW(a); ROW_SCALAR(b), (load(a + l), b), (load(a + l2), b),            \
+                      value_##name)                                                                \
   }                                                                                                \
   static void name##_sv(const ki_args *g)                                                          \
   {                                                                                                \
-    EACH_ROW_AND_LANE(ROW_SCALAR(a); ROW(b), (a, load(b + l)), (a, load(b + l2)), value_##name)    \
+    EACH_ROW_AND_LANE(cost, ROW_SCALAR(a); ROW(b), (a, load(b + l)), (a, load(b + l2)),            \
+                      value_##name)                                                                \
   }
-#define ELEMENTWISE_3(name)                                                                        \
+#define ELEMENTWISE_3(name, cost)                                                                  \
   static void name##_vvv(const ki_args *g)                                                         \
   {                                                                                                \
-    EACH_ROW_AND_LANE(ROW(a); ROW(b); ROW(c), (load(a + l), load(b + l), load(c + l)),             \
+    EACH_ROW_AND_LANE(cost, ROW(a); ROW(b); ROW(c), (load(a + l), load(b + l), load(c + l)),       \
                       (load(a + l2), load(b + l2), load(c + l2)), value_##name)                    \
   }
 #define PARAMETERS_1 vr a
 #define PARAMETERS_2 vr a, vr b
 #define PARAMETERS_3 vr a, vr b, vr c
-#define ELEMENTWISE(name, arity, value)                                                            \
+#define ELEMENTWISE(name, arity, cost, value)                                                      \
   KI_INLINE vr value_##name(PARAMETERS_##arity)                                                    \
   {                                                                                                \
     return value;                                                                                  \
   }                                                                                                \
-  ELEMENTWISE_##arity(name)
+  ELEMENTWISE_##arity(name, cost)
 
-#define SCALAR_OP(name, arity, cost, value, derivatives, domains) ELEMENTWISE(name, arity, value)
-#define FUSED_OP(name, arity, cost, value) ELEMENTWISE(name, arity, value)
+#define SCALAR_OP(name, arity, cost, value, derivatives, domains)                                  \
+  ELEMENTWISE(name, arity, cost, value)
+#define FUSED_OP(name, arity, cost, value) ELEMENTWISE(name, arity, cost, value)
 #include "op_list.h"
 
 typedef void (*elementwise_fn)(const ki_args *);

@@ -6,6 +6,7 @@
 #include "arena.h"
 #include "backend.h"
 #include "op.h"
+#include "plain_maths.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -126,23 +127,6 @@ static ke_reduce *reduction(ke_reduce_kind kind, int32_t width)
 }
 
 /* ---- the plain evaluation ---- */
-
-#define K(x) ((double)(x))
-#define K_INF HUGE_VAL
-#define k_set(x) ((double)(x))
-#define k_select(m, yes, no) ((m) ? (yes) : (no))
-#define k_exp exp
-#define k_exp2 exp2
-#define k_log log
-#define k_sin sin
-#define k_cos cos
-#define k_abs fabs
-#define k_sqrt sqrt
-#define k_pow pow
-static double k_rsqrt(double x)
-{
-  return x == 0 ? 0 : 1 / sqrt(x);
-}
 
 static double plain_value(int op, double a, double b, double c)
 {
@@ -859,27 +843,57 @@ static void test_operands(void)
   check_pass("results that are no temps", 0);
 }
 
-/* Each elementwise operation, vectors and scalars, at ordinary arguments. */
+/* Operand k of an operation, within its domain: a vector chosen between two of the item by the row. */
+static ke_place vector_operand(int k)
+{
+  return put(KE_OP_IfElse, at_kept(0, 0, 0), at_red(k, 0, 0), at_red(3 + k, 0, 0));
+}
+static ke_place scalar_operand(int k)
+{
+  return at_kept(1 + k, 0, 0);
+}
+
+static void fill_domains(const ke_op *op, data *d)
+{
+  for (int k = 0; k < 3; k++) {
+    const double low = op->kind == KE_FUSED ? -2 : op->domain[k][0];
+    const double high = op->kind == KE_FUSED ? 2 : op->domain[k][1];
+    const double mid = (low + high) / 2, half = (high - low) / 2;
+    for (int64_t i = 0; i < d->rows; i++)
+      d->kept[4 * i + 1 + k] = (double)(float)(mid + half * uniform());
+    for (int64_t j = 0; j < 2 * d->items; j++)
+      d->red[3 * j + k] = (double)(float)(mid + half * uniform());
+  }
+}
+
+/* Each elementwise operation, on vectors and scalars. */
 static void test_operations(void)
 {
   for (int op = 0; op < KE_OP_COUNT; op++) {
     const ke_op *o = &ke_ops[op];
-    const ke_place x = at_kept(0, 0, 0), y = at_red(0, 0, 0), z = at_red(1, 0, 0);
-    ke_place t;
+    const uint16_t number = (uint16_t)op;
+    ke_place v[3], t[5];
+    data d;
+    int n = 0;
     if (o->kind != KE_SCALAR && o->kind != KE_FUSED) continue;
-    begin(0, 1, 2);
-    t = put2(KE_OP_Add, x, at_const(2)); /* positive, for logarithms and powers */
-    if (o->arity == 1) t = put1((uint16_t)op, put2(KE_OP_Add, t, y));
-    if (o->arity == 2) t = put2((uint16_t)op, put2(KE_OP_Add, t, y), z);
-    if (o->arity == 3) t = put((uint16_t)op, put2(KE_OP_Add, y, z), z, t);
+    begin(0, 4, 6);
+    for (int k = 0; k < o->arity; k++) v[k] = vector_operand(k);
+    if (o->arity == 1) t[n++] = put1(number, v[0]);
+    if (o->arity == 1) t[n++] = put1(number, scalar_operand(0));
+    if (o->arity == 2) t[n++] = put2(number, v[0], v[1]);
+    if (o->arity == 2) t[n++] = put2(number, v[0], scalar_operand(1));
+    if (o->arity == 2) t[n++] = put2(number, scalar_operand(0), v[1]);
+    if (o->arity == 2) t[n++] = put2(number, scalar_operand(0), scalar_operand(1));
+    if (o->arity == 3) t[n++] = put(number, v[0], v[1], v[2]);
+    if (o->arity == 3) t[n++] = put(number, v[0], scalar_operand(1), scalar_operand(2));
     end_head();
-    segment(0, 1, t);
-    if (o->arity == 2) {
-      segment(1, 1, put2((uint16_t)op, put2(KE_OP_Add, y, at_const(2)), x));
-      segment(2, 1, put2((uint16_t)op, put2(KE_OP_Add, x, at_const(2)), z));
-    }
-    reduction(KE_RED_SUM, prog->nseg);
-    check_pass(o->name, 0);
+    for (int k = 0; k < n; k++) segment(k, 1, t[k]);
+    reduction(KE_RED_SUM, n);
+    d = make_data(9, 70, test_bytes, 0);
+    fill_domains(o, &d);
+    check_range(o->name, &d, 0, 70, 1);
+    check_range(o->name, &d, 13, 14, 1);
+    free_data(&d);
   }
 }
 
