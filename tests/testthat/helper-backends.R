@@ -47,9 +47,6 @@ expect_dense <- function(formula, args, data, scale = NULL, ..., reference = ref
   }, ...)
 }
 
-# Rows of the result of op(data): those of the cotangent.
-result_rows <- function(formula, args, data) dim(ref_run(formula, args, data))
-
 # The gradient in each of `vars` against differences of the dense answer.
 expect_gradients <- function(formula, args, data, vars = ref_args(args)$name, scale = NULL, ...) {
   size <- dim(ref_run(formula, args, data))
@@ -69,26 +66,32 @@ expect_second <- function(formula, args, data, pairs, scale = NULL, ...) {
   size <- dim(ref_run(formula, args, data))
   eta <- draw(size[1], size[2], -1, 1)
   for (pair in pairs) {
-    at <- lapply(pair, function(v) as.matrix(data[[ref_index(args, v)]]))
-    if (ref_args(args)$category[ref_index(args, pair[1])] == 2) at[[1]] <- matrix(at[[1]], 1)
+    at <- ref_data(args, data)[ref_index(args, pair)]
     eta2 <- draw(nrow(at[[1]]), ncol(at[[1]]), -1, 1)
     direction <- draw(nrow(at[[2]]), ncol(at[[2]]), -1, 1)
     reference <- matrix(ref_second(formula, args, data, pair[1], eta, pair[2], eta2, direction))
     each_backend(function(backend, precision) {
       op <- keops_grad(keops_grad(keops_kernel(formula, args), pair[1]), pair[2])
       out <- op(c(unname(data), list(eta, eta2)))
-      expect_close(matrix(sum(c(out) * c(direction))), reference, tol(precision, 2), scale,
+      expect_close(matrix(sum(out * direction)), reference, tol(precision, 2), scale,
                    label = paste0("d2/d", pair[1], "d", pair[2], " of ", formula, " (", backend, ", ", precision, ")"))
     }, ...)
   }
 }
 
-# Random numbers that single precision holds exactly: multiples of 1/32, moved by `offset`.
-draw <- function(n, d, low, high, offset = 0) {
-  first <- ceiling(32 * (low - offset))
-  last <- floor(32 * (high - offset))
-  matrix((first + floor(runif(n * d) * (last - first + 1))) / 32 + offset, n, d)
+# Random numbers that single precision holds exactly: multiples of 1/grid, moved by `offset`.
+draw <- function(n, d, low, high, offset = 0, grid = 32) {
+  first <- ceiling(grid * (low - offset))
+  last <- floor(grid * (high - offset))
+  matrix((first + floor(runif(n * d) * (last - first + 1))) / grid + offset, n, d)
 }
+
+# A formula of x=Vi(1), y=Vj(1) whose kernel no other test has made: sines k + 3 deep.
+unusual_formula <- function(k) {
+  sprintf("Sum_Reduction(%sAbs(x-y)%s,1)", strrep("Sin(", k + 3), strrep(")", k + 3))
+}
+# Its summand at |x - y| = d.
+unusual_value <- function(k, d) Reduce(function(v, n) sin(v), seq_len(k + 3), d)
 
 # ---- child sessions ----
 

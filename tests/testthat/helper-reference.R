@@ -271,7 +271,7 @@ is_reduced <- function(e) {
 }
 
 # Central differences with steps h, h/2, h/4 and two extrapolations: error of order h^6.
-ref_step <- 2e-3
+ref_step <- 1e-3
 ref_slope <- function(f) {
   d <- lapply(ref_step / c(1, 2, 4), function(h) (f(h) - f(-h)) / (2 * h))
   a <- (4 * d[[2]] - d[[1]]) / 3
@@ -335,13 +335,16 @@ ref_moved <- function(formula, args, data, k, eta, direction) {
 
 ref_index <- function(args, var) match(var, ref_args(args)$name)
 
+# All data as matrices; a parameter is one row.
+ref_data <- function(args, data) {
+  Map(function(v, category) if (category == 2) matrix(v, 1) else as.matrix(v), unname(data), ref_args(args)$category)
+}
+
 # Gradient of sum(eta * op(data)) in `var`, entry by entry, as keops_grad(op, var) returns it.
 ref_gradient <- function(formula, args, data, var, eta) {
   k <- ref_index(args, var)
-  is_parameter <- ref_args(args)$category[k] == 2
-  at <- if (is_parameter) matrix(data[[k]], 1) else as.matrix(data[[k]])
-  data[[k]] <- at
-  out <- at
+  data <- ref_data(args, data)
+  out <- at <- data[[k]]
   for (entry in seq_along(at)) {
     direction <- 0 * at
     direction[entry] <- 1
@@ -354,6 +357,7 @@ ref_gradient <- function(formula, args, data, var, eta) {
 ref_second <- function(formula, args, data, var, eta, var2, eta2, direction) {
   k <- ref_index(args, var)
   k2 <- ref_index(args, var2)
+  data <- ref_data(args, data)
   ref_slope(function(h2) {
     data[[k2]] <- data[[k2]] + h2 * direction
     ref_slope(ref_moved(formula, args, data, k, eta, eta2))
