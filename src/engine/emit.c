@@ -233,41 +233,6 @@ static void emit_assign(ke_emit *e, const ke_instr *ins)
   t->nest = e->nest; /* last: an operand may be the same temporary of another body */
 }
 
-/* An extreme starts with the value of its first trip, and takes what compares as larger (smaller). */
-static void print_fold_extreme(ke_emit *e, const ke_instr *ins)
-{
-  KE_TEXT(e, "{ const vr x = k_set(0) + (");
-  ke_emit_place(e, &ins->src[0]);
-  KE_TEXT(e, "); ");
-  print_temp(e, ins->dst);
-  KE_TEXT(e, " = ");
-  if (!ins->keep && ins->n > 1) KE_TEXT(e, "k%d == 0 ? x : ", ins->depth);
-  if (!ins->keep && ins->n == 1) {
-    KE_TEXT(e, "x; }\n");
-    return;
-  }
-  KE_TEXT(e, "k_select(x %c ", ins->fold == KE_FOLD_MAX ? '>' : '<');
-  print_temp(e, ins->dst);
-  KE_TEXT(e, ", x, ");
-  print_temp(e, ins->dst);
-  KE_TEXT(e, "); }\n");
-}
-
-static void print_fold_add(ke_emit *e, const void *data)
-{
-  const ke_instr *ins = data;
-
-  ke_emit_indent(e);
-  if (ins->fold != KE_FOLD_SUM) {
-    print_fold_extreme(e, ins);
-    return;
-  }
-  print_temp(e, ins->dst);
-  KE_TEXT(e, " += ");
-  ke_emit_place(e, &ins->src[0]);
-  KE_TEXT(e, ";\n");
-}
-
 /* Is a fold short enough, with its body, to be written out? */
 static bool written_out(const ke_emit *e, int32_t i)
 {
@@ -278,42 +243,58 @@ static bool written_out(const ke_emit *e, int32_t i)
   return ins->n <= e->unroll && size * ins->n * e->cells <= MOST_STATEMENTS;
 }
 
-/* How a fold starts: what its destination held, zero, or the first trip where that is written out. */
 typedef struct {
   const ke_instr *ins;
   bool unrolled;
-} fold_add;
+} fold;
 
-static void print_fold_add(ke_emit *e, const void *data)
+/* Does the first trip give the value that later ones go on from? A sum in a loop starts at zero. */
+static bool starts_itself(const fold *f)
 {
-  const fold_add *f = data;
-  const ke_instr *ins = f->ins;
+  return !f->ins->keep && (f->unrolled || f->ins->fold != KE_FOLD_SUM);
+}
 
+/* One trip. An extreme takes what compares as larger (smaller). */
+static void print_trip(ke_emit *e, const void *data)
+{
+  const fold *f = data;
+  const ke_instr *ins = f->ins;
+  const bool first = starts_itself(f), sum = ins->fold == KE_FOLD_SUM;
+
+  KE_LINE(e, "{");
+  e->indent++;
   ke_emit_indent(e);
-  print_temp(e, ins->dst);
-  if (ins->keep || !f->unrolled) {
-    KE_TEXT(e, " += ");
-  } else if (ins->n == 1) {
-    KE_TEXT(e, " = ");
-  } else {
-    KE_TEXT(e, " = (k%d ? ", ins->depth);
-    print_temp(e, ins->dst);
-    KE_TEXT(e, " : k_set(0)) + ");
-  }
+  KE_TEXT(e, "const vr x = ");
   ke_emit_place(e, &ins->src[0]);
   KE_TEXT(e, ";\n");
+  ke_emit_indent(e);
+  print_temp(e, ins->dst);
+  KE_TEXT(e, " = ");
+  if (first) KE_TEXT(e, ins->n > 1 ? "k%d == 0 ? x : " : "x", ins->depth);
+  if (!first || ins->n > 1) {
+    KE_TEXT(e, sum ? "" : ins->fold == KE_FOLD_MAX ? "k_select(x > " : "k_select(x < ");
+    print_temp(e, ins->dst);
+    KE_TEXT(e, sum ? " + x" : ", x, ");
+    if (!sum) {
+      print_temp(e, ins->dst);
+      KE_TEXT(e, ")");
+    }
+  }
+  KE_TEXT(e, ";\n");
+  e->indent--;
+  KE_LINE(e, "}");
 }
 
 static void emit_fold(ke_emit *e, int32_t i)
 {
   const ke_instr *ins = &e->code->code[i];
   ke_emit_temp *t = &e->temp[ins->dst];
-  const fold_add how = {ins, written_out(e, i)};
-  const ke_emit_tail add = {t->axes, print_fold_add, &how};
+  const fold how = {ins, written_out(e, i)};
+  const ke_emit_tail trip = {t->axes, print_trip, &how};
   unsigned loops = e->loops;
 
   t->shared = true;
-  if (!ins->keep && !how.unrolled) {
+  if (!ins->keep && !starts_itself(&how)) {
     open_nest(e, t->axes);
     ke_emit_indent(e);
     print_temp(e, ins->dst);
@@ -331,7 +312,7 @@ static void emit_fold(ke_emit *e, int32_t i)
     e->loops &= ~(1u << ins->depth);
   }
   e->indent++;
-  ke_emit_list(e, i + 1, ins->len, &add);
+  ke_emit_list(e, i + 1, ins->len, &trip);
   e->indent--;
   KE_LINE(e, "}");
   e->loops = loops;

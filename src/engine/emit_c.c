@@ -1,14 +1,13 @@
 /* C source of a pass's pair kernel: the loops over chunks, row blocks and steps, and the reductions.
  *
- *   ke_kernel_run     chunks of items, row blocks in each; hands on
- *     full            steps that lie within [i0, i1) whole: R rows at once
- *     part            a step that does not, one row at a time, lanes outside masked
- *       steps         the pair program: narrow reductions accumulate in registers and are added to the
- *                     state at the end; what wide ones need is held in scratch, over which a second loop
- *                     runs for each group of C components
+ *   ke_kernel_run     chunks of items, row blocks in each
+ *     steps           a chunk for R rows: the pair program, step by step; narrow reductions accumulate in
+ *                     registers and go to the state at the end; what wide ones need is held in scratch,
+ *                     over which a second loop runs for each group of C components
  *
- * Lanes are items. The code within a step is printed by emit.c, in the macros of `macros` below. The source
- * depends on the pass and the tiling alone. */
+ * Lanes are items. A step that is not wholly within [i0, i1) runs the same pair program, but accumulates by a
+ * copy of that code which puts the neutral element into the lanes outside. The code within a step is printed
+ * by emit.c, in the macros of `macros` below. The source depends on the pass and the tiling alone. */
 #include "backend.h"
 #include "emit.h"
 #include "emit_c.h"
@@ -32,23 +31,30 @@ typedef struct {
   kernel *k;
   int32_t q; /* number of the reduction */
   const ke_segment *seg;
+  bool masked; /* some lanes are not wanted */
 } value;
 
 static const char macros[] =
-    "#define INLINE static inline __attribute__((always_inline))\n"
     "#define APART static __attribute__((noinline))\n"
     "#define UNROLL _Pragma(\"GCC unroll 64\")\n"
     "#define EACH(x, n) UNROLL for (int x = 0; x < (n); x++)\n"
-    "#define ROWS EACH(r, rows)\n"
+    "#define ROWS EACH(r, R)\n"
     "#define VECS EACH(v, JR)\n"
     "#define COLS EACH(c, C)\n"
     "#define ONCE(i) k_set(once[i])\n"
     "#define KEPT(i) k_set(kept[(long)(i) * R + r])\n"
     "#define RED(i) (*(const vr *)(red + (long)(i) * T + v * KE_W))\n"
     "#define HELD(q) (*(vr *)(scratch + (((q) * (long)CHUNK + i) * R + r) * S + v * KE_W))\n"
-    "#define ONLY(x, other) (masked ? k_select(in[v], x, other) : (x))\n"
     "#define STEPPING for (long i = 0, s = first % STEPS; i < n; i++, s = s + 1 < STEPS ? s + 1 : 0,"
-    " red += s ? S : S + (RW - 1L) * T)\n";
+    " red += s ? S : S + (RW - 1L) * T)\n"
+    "#define MASKED K_RARE((first + i) * S < task->i0 || (first + i + 1) * S > task->i1)\n"
+    "#define IN(v) ((lane >= low - v * KE_W) & (lane < high - v * KE_W))\n";
+
+/* The lanes wanted of a step that is not wanted whole: low <= lane + v * KE_W < high. */
+static const char bounds_text[] =
+    "const long long at = (first + i) * S;\n"
+    "const int low = at < task->i0 ? (int)(task->i0 - at) : 0;\n"
+    "const int high = at + S > task->i1 ? (int)(task->i1 - at) : S;";
 
 /* Merge (value, item) of the lanes into a state: the better value, the lower item where values are equal.
  * The state's items are lower than the lanes'. */
@@ -71,14 +77,14 @@ static const char extreme_text[] =
 static const char sumexp_text[] =
     "#define BIG K(KE_REAL_BYTES == 4 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023)\n"
     "double exp(double);\n"
-    "INLINE real finite(real x)\n"
+    "K_INLINE real finite(real x)\n"
     "{\n"
     "  return x > BIG ? BIG : x < -BIG ? -BIG : x;\n"
     "}\n"
     "/* largest scores rise to those of `high`; sums so far are to be multiplied by `factor` */\n"
-    "APART void rise(const int rows, const vr *high, real *top, real *factor)\n"
+    "APART void rise(const vr *high, real *top, real *factor)\n"
     "{\n"
-    "  for (int r = 0; r < rows; r++) {\n"
+    "  for (int r = 0; r < R; r++) {\n"
     "    const real before = finite(top[r]);\n"
     "    for (int l = 0; l < KE_W; l++)\n"
     "      if (high[r][l] > finite(top[r])) top[r] = high[r][l];\n"
@@ -95,7 +101,7 @@ static const char sumexp_text[] =
     "  }\n"
     "}\n"
     "/* a score of -BIG that counted */\n"
-    "INLINE void settle_state(double *state, const long n)\n"
+    "K_INLINE void settle_state(double *state, const long n)\n"
     "{\n"
     "  for (long k = 1; k <= n; k++)\n"
     "    if (state[0] == -K_INF && (state[k] < 0 || state[k] > 0)) state[0] = -BIG;\n"
@@ -148,7 +154,7 @@ static bool is_one(const ke_place *p)
 
 static const char *worst(const ke_reduce *r)
 {
-  return r->kind == KE_RED_MIN ? "K_INF" : "-K_INF";
+  return r->kind == KE_RED_MIN ? "K(K_INF)" : "K(-K_INF)";
 }
 
 /* Accumulators of `count` components, a number or the name of one. */
@@ -160,7 +166,7 @@ static void declare_accumulators(kernel *k, int32_t q, const char *count)
   if (is_extreme(r)) {
     KE_LINE(e, "vr best%d[R][%s];", q, count);
     KE_LINE(e, "vi where%d[R][%s];", q, count);
-    KE_LINE(e, "ROWS EACH(k, %s) best%d[r][k] = k_set(K(%s)), where%d[r][k] = (vi){0};", count, q,
+    KE_LINE(e, "ROWS EACH(k, %s) best%d[r][k] = k_set(%s), where%d[r][k] = (vi){0};", count, q,
             worst(r), q);
   } else {
     KE_LINE(e, "vr sum%d[R][%s];", q, count);
@@ -173,7 +179,7 @@ static void declare_top(kernel *k, int32_t q)
   ke_emit *e = &k->e;
 
   KE_LINE(e, "real top%d[R];", q);
-  KE_LINE(e, "for (int r = 0; r < rows; r++)");
+  KE_LINE(e, "for (int r = 0; r < R; r++)");
   KE_LINE(e, "  top%d[r] = r < live ? (real)state[r * SW + %d] : K(-K_INF);", q,
           k->pass->reduce[q].state);
 }
@@ -206,31 +212,32 @@ static void print_accumulate(ke_emit *e, const void *data)
   else
     snprintf(at, sizeof at, "%" PRId32, x->seg->out);
   ke_emit_indent(e);
-  KE_TEXT(e, "const vr x = ");
+  KE_TEXT(e, "vr x = ");
   if (sumexp) KE_TEXT(e, "exp%d[r]%s", x->q, e->columns ? "" : "[v]");
   if (sumexp && !is_one(&x->seg->result)) KE_TEXT(e, " * ");
   if (!sumexp || !is_one(&x->seg->result)) ke_emit_place(e, &x->seg->result);
   KE_TEXT(e, ";\n");
+  if (x->masked)
+    KE_LINE(e, "x = k_select(IN(v), x, k_set(%s));", is_extreme(r) ? worst(r) : "0");
   if (is_extreme(r)) {
-    KE_LINE(e, "const vr y = ONLY(x, k_set(K(%s)));", worst(r));
-    KE_LINE(e, "const vi hit = y %c best%d[r][%s];", r->kind == KE_RED_MIN ? '<' : '>', x->q, at);
-    KE_LINE(e, "best%d[r][%s] = k_select(hit, y, best%d[r][%s]);", x->q, at, x->q, at);
+    KE_LINE(e, "const vi hit = x %c best%d[r][%s];", r->kind == KE_RED_MIN ? '<' : '>', x->q, at);
+    KE_LINE(e, "best%d[r][%s] = k_select(hit, x, best%d[r][%s]);", x->q, at, x->q, at);
     KE_LINE(e,
             "where%d[r][%s] = (vi)k_select(hit, (vr)(item + v * KE_W), (vr)where%d[r][%s]);",
             x->q, at, x->q, at);
   } else {
-    KE_LINE(e, "sum%d[r][%s] += ONLY(x, k_set(0));", x->q, at);
+    KE_LINE(e, "sum%d[r][%s] += x;", x->q, at);
   }
 }
 
-static void accumulate_narrow(kernel *k, int32_t q)
+static void accumulate_segments(kernel *k, int32_t q, bool masked)
 {
   ke_emit *e = &k->e;
   const ke_reduce *r = &k->pass->reduce[q];
 
   for (int32_t s = 0; s < r->nseg; s++) {
     const ke_segment *seg = &k->pass->pair.seg[r->seg + s];
-    const value x = {k, q, seg};
+    const value x = {k, q, seg, masked};
     const ke_emit_tail tail = {KE_AXIS_BOTH, print_accumulate, &x};
 
     if (seg->n > 1) {
@@ -247,33 +254,78 @@ static void accumulate_narrow(kernel *k, int32_t q)
   }
 }
 
+static void if_masked(ke_emit *e)
+{
+  KE_LINE(e, "if (MASKED) {");
+  e->indent++;
+  KE_LINE(e, "%s", bounds_text);
+}
+
+static void if_not_masked(ke_emit *e)
+{
+  e->indent--;
+  KE_LINE(e, "} else {");
+  e->indent++;
+}
+
+static void end_masked(ke_emit *e)
+{
+  e->indent--;
+  KE_LINE(e, "}");
+}
+
+/* Unwanted lanes have exponential 0 already; only weights could spoil that. */
+static bool needs_mask(const kernel *k, int32_t q)
+{
+  const ke_reduce *r = &k->pass->reduce[q];
+
+  return r->kind != KE_RED_SUMEXP || r->nseg != 1 || !is_one(&k->pass->pair.seg[r->seg].result);
+}
+
+static void accumulate_narrow(kernel *k, int32_t q)
+{
+  ke_emit *e = &k->e;
+
+  if (!needs_mask(k, q)) {
+    accumulate_segments(k, q, false);
+    return;
+  }
+  if_masked(e);
+  accumulate_segments(k, q, true);
+  if_not_masked(e);
+  accumulate_segments(k, q, false);
+  end_masked(e);
+}
+
 static void print_score(ke_emit *e, const void *data)
 {
   const value *x = data;
 
   ke_emit_indent(e);
-  KE_TEXT(e, "const vr x = ");
+  KE_TEXT(e, "exp%d[r][v] = ", x->q);
   ke_emit_place(e, &x->k->pass->reduce[x->q].score);
   KE_TEXT(e, ";\n");
 }
 
-static void print_narrow_score(ke_emit *e, const void *data)
+static void scores(kernel *k, int32_t q)
 {
-  const value *x = data;
+  ke_emit *e = &k->e;
+  const value x = {k, q, NULL, false};
+  const ke_emit_tail tail = {KE_AXIS_BOTH, print_score, &x};
 
-  print_score(e, data);
-  KE_LINE(e, "exp%d[r][v] = ONLY(x, k_set(K(-K_INF)));", x->q);
+  KE_LINE(e, "vr exp%d[R][JR];", q);
+  ke_emit_list(e, 0, 0, &tail);
+  if_masked(e);
+  KE_LINE(e, "ROWS VECS exp%d[r][v] = k_select(IN(v), exp%d[r][v], k_set(K(-K_INF)));", q, q);
+  end_masked(e);
 }
 
 /* Scores of a block, then what they are raised to; the largest rises seldom. */
 static void exponentials_narrow(kernel *k, int32_t q)
 {
   ke_emit *e = &k->e;
-  const value x = {k, q, NULL};
-  const ke_emit_tail tail = {KE_AXIS_BOTH, print_narrow_score, &x};
 
-  KE_LINE(e, "vr exp%d[R][JR];", q);
-  ke_emit_list(e, 0, 0, &tail);
+  scores(k, q);
   KE_LINE(e, "{");
   KE_LINE(e, "  vr high[R];");
   KE_LINE(e, "  vi rises = {0};");
@@ -285,7 +337,7 @@ static void exponentials_narrow(kernel *k, int32_t q)
   KE_LINE(e, "  }");
   KE_LINE(e, "  if (K_RARE(k_any(rises))) {");
   KE_LINE(e, "    real factor[R];");
-  KE_LINE(e, "    rise(rows, high, top%d, factor);", q);
+  KE_LINE(e, "    rise(high, top%d, factor);", q);
   KE_LINE(e, "    ROWS from%d[r] = k_set(finite(top%d[r]));", q, q);
   KE_LINE(e, "    ROWS EACH(k, %" PRId32 ") sum%d[r][k] *= factor[r];", k->pass->reduce[q].width, q);
   KE_LINE(e, "  }");
@@ -360,14 +412,17 @@ static void print_hold(ke_emit *e, const void *data)
   }
 }
 
-static void print_hold_score(ke_emit *e, const void *data)
+static void hold_scores(kernel *k, int32_t q)
 {
-  const value *x = data;
+  ke_emit *e = &k->e;
 
-  print_score(e, data);
-  KE_LINE(e, "const vr y = ONLY(x, k_set(K(-K_INF)));");
-  KE_LINE(e, "high%d[r] = k_max(y, high%d[r]);", x->q, x->q);
-  KE_LINE(e, "HELD(%" PRId32 ") = y;", x->k->score[x->q]);
+  KE_LINE(e, "{");
+  e->indent++;
+  scores(k, q);
+  KE_LINE(e, "ROWS VECS HELD(%" PRId32 ") = exp%d[r][v];", k->score[q], q);
+  KE_LINE(e, "ROWS VECS high%d[r] = k_max(exp%d[r][v], high%d[r]);", q, q, q);
+  e->indent--;
+  KE_LINE(e, "}");
 }
 
 /* Scores held become exponentials, states rise to the largest score of the chunk. */
@@ -380,12 +435,12 @@ static void exponentials_wide(kernel *k, int32_t q)
   KE_LINE(e, "  vr high[R];");
   KE_LINE(e, "  real factor[R];");
   KE_LINE(e, "  ROWS high[r] = high%d[r];", q);
-  KE_LINE(e, "  rise(rows, high, top%d, factor);", q);
+  KE_LINE(e, "  rise(high, top%d, factor);", q);
   KE_LINE(e, "  for (int r = 0; r < live; r++)");
   KE_LINE(e, "    rise_state(state + r * SW + %" PRId32 ", %" PRId32 ", top%d[r]);", r->state,
           r->width, q);
   KE_LINE(e, "  for (long i = 0; i < n; i++)");
-  KE_LINE(e, "    for (int r = 0; r < rows; r++)");
+  KE_LINE(e, "    for (int r = 0; r < R; r++)");
   KE_LINE(e, "      VECS HELD(%" PRId32 ") = k_exp(HELD(%" PRId32 ") - k_set(finite(top%d[r])));",
           k->score[q], k->score[q], q);
   KE_LINE(e, "}");
@@ -406,14 +461,30 @@ static void take_held(kernel *k, int32_t q)
   }
 }
 
+static void accumulate_group(kernel *k, int32_t q, const ke_segment *seg, bool masked)
+{
+  ke_emit *e = &k->e;
+  const value x = {k, q, seg, masked};
+  const ke_emit_tail tail = {KE_AXIS_BOTH, print_accumulate, &x};
+
+  KE_LINE(e, "%s {", masked ? "for (int v = 0; v < JR; v++)" : "VECS");
+  e->indent++;
+  take_held(k, q);
+  e->columns = true;
+  e->loops = 1;
+  ke_emit_list(e, seg->first, seg->len, &tail);
+  e->loops = 0;
+  e->columns = false;
+  e->indent--;
+  KE_LINE(e, "}");
+}
+
 /* A segment's components by groups of C; the last group may overlap the one before, whose components it
  * does not add again. */
 static void product(kernel *k, int32_t q, const ke_segment *seg)
 {
   ke_emit *e = &k->e;
   const ke_reduce *r = &k->pass->reduce[q];
-  const value x = {k, q, seg};
-  const ke_emit_tail tail = {KE_AXIS_BOTH, print_accumulate, &x};
   const int columns = seg->n < k->t.columns ? seg->n : k->t.columns;
   char base[48];
 
@@ -426,16 +497,11 @@ static void product(kernel *k, int32_t q, const ke_segment *seg)
   if (is_extreme(r)) KE_LINE(e, "item = lane;");
   KE_LINE(e, "STEPPING {");
   e->indent++;
-  KE_LINE(e, "VECS {");
-  e->indent++;
-  take_held(k, q);
-  e->columns = true;
-  e->loops = 1;
-  ke_emit_list(e, seg->first, seg->len, &tail);
-  e->loops = 0;
-  e->columns = false;
-  e->indent--;
-  KE_LINE(e, "}");
+  if_masked(e);
+  accumulate_group(k, q, seg, true);
+  if_not_masked(e);
+  accumulate_group(k, q, seg, false);
+  end_masked(e);
   if (is_extreme(r)) KE_LINE(e, "item += S;");
   e->indent--;
   KE_LINE(e, "}");
@@ -467,10 +533,9 @@ static void begin_steps(kernel *k)
 {
   ke_emit *e = &k->e;
 
-  KE_LINE(e, "/* Steps [first, first + n) of `live` rows; where masked it is one, not all of it wanted. */");
-  KE_LINE(e, "INLINE void steps(const int rows, const int masked, const ke_task *task,");
-  KE_LINE(e, "    const real *restrict kept, const int live, double *restrict state,");
-  KE_LINE(e, "    const long long first, const long n)");
+  KE_LINE(e, "/* steps [first, first + n), of rows of which `live` are to be kept */");
+  KE_LINE(e, "APART void steps(const ke_task *task, const real *restrict kept, const int live,");
+  KE_LINE(e, "    double *restrict state, const long long first, const long n)");
   KE_LINE(e, "{");
   e->indent = 1;
   KE_LINE(e, "const real *restrict once = task->once;");
@@ -482,12 +547,6 @@ static void begin_steps(kernel *k)
   KE_TEXT(e, "const vi lane = {0");
   for (int l = 1; l < k->t.lanes; l++) KE_TEXT(e, ", %d", l);
   KE_TEXT(e, "};\n");
-  KE_LINE(e, "vi in[JR];");
-  KE_LINE(e, "if (masked) {");
-  KE_LINE(e, "  const long long from = task->i0 - first * S, to = task->i1 - first * S;");
-  KE_LINE(e, "  const int low = from > 0 ? (int)from : 0, high = to < S ? (int)to : S;");
-  KE_LINE(e, "  VECS in[v] = (lane >= low - v * KE_W) & (lane < high - v * KE_W);");
-  KE_LINE(e, "}");
 }
 
 static void emit_steps(kernel *k)
@@ -511,11 +570,8 @@ static void emit_steps(kernel *k)
   e->indent++;
   ke_emit_list(e, 0, pass->pair.nhead, NULL);
   for (int32_t q = 0; q < pass->nreduce; q++) {
-    const value x = {k, q, NULL};
-    const ke_emit_tail score = {KE_AXIS_BOTH, print_hold_score, &x};
-
     if (wide(k, q)) {
-      if (k->score[q] >= 0) ke_emit_list(e, 0, 0, &score);
+      if (k->score[q] >= 0) hold_scores(k, q);
       continue;
     }
     if (pass->reduce[q].kind == KE_RED_SUMEXP) exponentials_narrow(k, q);
@@ -562,33 +618,14 @@ static void emit_prelude(kernel *k)
 }
 
 static const char entry_text[] =
-    "APART void full(const ke_task *task, const real *kept, const int live, double *state,\n"
-    "    const long long first, const long n)\n"
-    "{\n"
-    "  steps(R, 0, task, kept, live, state, first, n);\n"
-    "}\n"
-    "APART void part(const ke_task *task, const real *kept, const int live, double *state,\n"
-    "    const long long first)\n"
-    "{\n"
-    "  for (int r = 0; r < live; r++) steps(1, 1, task, kept + r, 1, state + r * SW, first, 1);\n"
-    "}\n"
     "__attribute__((visibility(\"default\"))) void ke_kernel_run(const ke_task *task)\n"
     "{\n"
-    "  const long long first = task->i0 / S, last = (task->i1 - 1) / S;\n"
-    "  for (long long a = first; a <= last; a += CHUNK) {\n"
-    "    const long long b = a + CHUNK <= last ? a + CHUNK : last + 1;\n"
-    "    const int head = a * S < task->i0 || (a + 1) * S > task->i1;\n"
-    "    const int tail = b * S > task->i1 && b - a > head;\n"
-    "    for (long long k = 0; k < task->nrows; k += R) {\n"
-    "      const real *kept = (const real *)task->kept + k * KW;\n"
-    "      const int live = task->nrows - k < R ? (int)(task->nrows - k) : R;\n"
-    "      double *state = task->state + k * SW;\n"
-    "      if (head) part(task, kept, live, state, a);\n"
-    "      if (b - a > head + tail)\n"
-    "        full(task, kept, live, state, a + head, (long)(b - a) - head - tail);\n"
-    "      if (tail) part(task, kept, live, state, b - 1);\n"
-    "    }\n"
-    "  }\n"
+    "  const long long end = (task->i1 - 1) / S + 1;\n"
+    "  for (long long a = task->i0 / S; a < end; a += CHUNK)\n"
+    "    for (long long k = 0; k < task->nrows; k += R)\n"
+    "      steps(task, (const real *)task->kept + k * KW,\n"
+    "          task->nrows - k < R ? (int)(task->nrows - k) : R, task->state + k * SW, a,\n"
+    "          end - a < CHUNK ? (long)(end - a) : CHUNK);\n"
     "}\n";
 
 static ke_status emit_all(kernel *k, ke_error *err)
