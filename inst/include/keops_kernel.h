@@ -76,6 +76,7 @@
 #define K_FUSED (KE_HAVE_FMA && K_ASM >= 256) /* k_fma() is there */
 
 #define K_INLINE static inline __attribute__((always_inline))
+#define K_APART static __attribute__((noinline, unused))
 #define K_INF __builtin_inf()
 #define K_NAN __builtin_nan("")
 #define K_RARE(cond) __builtin_expect((cond), 0)
@@ -280,12 +281,6 @@ K_INLINE double k_hsum(vr a)
     for (int l = 0; l < half; l++) s[l] += s[l + half];
   return s[0];
 }
-
-/* For arguments that the vector code leaves out: one lane after the other by the C library. */
-#define K_LANES(r, a, mask, call)                                                                  \
-  if (K_RARE(k_any((vi)(mask))))                                                                   \
-    for (unsigned l = 0; l < sizeof(a) / sizeof(a[0]); l++)                                        \
-      if ((mask)[l]) (r)[l] = call((a)[l])
 
 /* ---- exact sums and products of doubles ------------------------------------------------------ */
 
@@ -1158,34 +1153,29 @@ K_INLINE vr k_pow(vr a, vr b)
 #endif
 
 #if !K_FUSED /* two halves of a narrow vector with emulated products are slower than the library */
-K_INLINE vr k_pow(vr a, vr b)
+K_APART vr k_pow(vr a, vr b)
 {
   for (int l = 0; l < KE_W; l++) a[l] = K_LIBM(pow)(a[l], b[l]);
   return a;
 }
 #endif
 
-K_INLINE vr k_sin(vr x)
-{
-  vr r = k_select(x == K(0), x, K_SIN_CORE(x));
-  vi far = ~(k_abs(x) < K_SIN_FAR);
-  K_LANES(r, x, far, K_LIBM(sin));
-  return r;
-}
-K_INLINE vr k_cos(vr x)
-{
-  vr r = K_COS_CORE(x);
-  vi far = ~(k_abs(x) < K_SIN_FAR);
-  K_LANES(r, x, far, K_LIBM(cos));
-  return r;
-}
-K_INLINE vr k_tan(vr x)
-{
-  vr r = k_select(x == K(0), x, K_TAN_CORE(x));
-  vi far = ~(k_abs(x) < K_TAN_FAR);
-  K_LANES(r, x, far, K_LIBM(tan));
-  return r;
-}
+/* sin, cos, tan: the vector code, and for lanes beyond its reach the C library, out of the way */
+#define K_CIRCULAR(name, library, core, limit, at_0)                                               \
+  K_APART vr name##_far(vr x, vr r)                                                                \
+  {                                                                                                \
+    for (int l = 0; l < KE_W; l++)                                                                 \
+      if (!(x[l] < limit && x[l] > -limit)) r[l] = library(x[l]);                                  \
+    return r;                                                                                      \
+  }                                                                                                \
+  K_INLINE vr name(vr x)                                                                           \
+  {                                                                                                \
+    vr r = k_select(x == K(0), at_0, core(x));                                                     \
+    return K_RARE(k_any(~(k_abs(x) < limit))) ? name##_far(x, r) : r;                              \
+  }
+K_CIRCULAR(k_sin, K_LIBM(sin), K_SIN_CORE, K_SIN_FAR, x)
+K_CIRCULAR(k_cos, K_LIBM(cos), K_COS_CORE, K_SIN_FAR, k_set(1))
+K_CIRCULAR(k_tan, K_LIBM(tan), K_TAN_CORE, K_TAN_FAR, x)
 
 /* 1 / sqrt(a), but 0 at 0: the distance of a point to itself has gradient 0 */
 K_INLINE vr k_rsqrt(vr a)
@@ -1203,7 +1193,7 @@ K_INLINE vr k_round(vr a)
 
 /* Lane by lane, from the C library */
 #define K_EACH(name, call)                                                                         \
-  K_INLINE vr name(vr a)                                                                           \
+  K_APART vr name(vr a)                                                                            \
   {                                                                                                \
     for (int l = 0; l < KE_W; l++) a[l] = (real)call(a[l]);                                        \
     return a;                                                                                      \
@@ -1213,7 +1203,7 @@ K_INLINE vr k_round(vr a)
 #define K_STRING_(x) #x
 #define K_STRING(x) K_STRING_(x)
 double k_libm_lgamma(double, int *) __asm__(K_STRING(__USER_LABEL_PREFIX__) "lgamma_r");
-static inline double k_lgamma_1(double x)
+K_APART double k_lgamma_1(double x)
 {
   int sign;
   return k_libm_lgamma(x, &sign);
@@ -1222,7 +1212,7 @@ K_EACH(k_lgamma, k_lgamma_1)
 
 /* The derivative of log gamma: up to x >= 10 by psi(x) = psi(x + 1) - 1 / x, there its asymptotic
  * series; for x < 0 by psi(x) = psi(1 - x) - pi / tan(pi x) */
-static inline double k_digamma_1(double x)
+K_APART double k_digamma_1(double x)
 {
   double r = 0, low = 0, z;
   if (__builtin_fabs(x) < 0x1p-60) return -1 / x;

@@ -11,12 +11,14 @@
 #undef KE_W
 #undef K
 #undef K_2_PI
+#undef K_APART
 #undef K_ASM
 #undef K_ASM_1
 #undef K_ASM_2
 #undef K_ASM_3
 #undef K_ASM_WHOLE
 #undef K_BASICS
+#undef K_CIRCULAR
 #undef K_COS_CORE
 #undef K_D
 #undef K_EACH
@@ -26,7 +28,6 @@
 #undef K_INLINE
 #undef K_INSTRUCTIONS
 #undef K_KEEP
-#undef K_LANES
 #undef K_LIBM
 #undef K_LN2_HIGH
 #undef K_LN2_HIGH_4
@@ -90,6 +91,7 @@
 #define k_copysign_d MATH_NAME(k_copysign_d)
 #define k_cos MATH_NAME(k_cos)
 #define k_cos_d MATH_NAME(k_cos_d)
+#define k_cos_far MATH_NAME(k_cos_far)
 #define k_cos_wide MATH_NAME(k_cos_wide)
 #define k_cosh MATH_NAME(k_cosh)
 #define k_cosh_d MATH_NAME(k_cosh_d)
@@ -169,6 +171,7 @@
 #define k_sin MATH_NAME(k_sin)
 #define k_sin_cos MATH_NAME(k_sin_cos)
 #define k_sin_d MATH_NAME(k_sin_d)
+#define k_sin_far MATH_NAME(k_sin_far)
 #define k_sin_near MATH_NAME(k_sin_near)
 #define k_sin_quarter MATH_NAME(k_sin_quarter)
 #define k_sin_short MATH_NAME(k_sin_short)
@@ -181,6 +184,7 @@
 #define k_sqrt MATH_NAME(k_sqrt)
 #define k_sqrt_d MATH_NAME(k_sqrt_d)
 #define k_tan MATH_NAME(k_tan)
+#define k_tan_far MATH_NAME(k_tan_far)
 #define k_tan_near MATH_NAME(k_tan_near)
 #define k_tan_wide MATH_NAME(k_tan_wide)
 #define k_tanh MATH_NAME(k_tanh)
