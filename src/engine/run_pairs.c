@@ -19,7 +19,8 @@ enum {
   PIECE_ITEMS = 8192,         /* items are not split into less than this, unless it takes ... */
   PIECE_NS = 100000,          /* ... so long */
   PACK_ITEMS = 2048,          /* items a packing job, roughly */
-  SAMPLE = 64                 /* items from start, middle and end that settle the centre */
+  SAMPLE = 64,                /* items from start, middle and end that settle the centre, ... */
+  SAMPLE_VALUES = 100000      /* but not many more numbers than this */
 };
 
 static int64_t max64(int64_t a, int64_t b)
@@ -120,19 +121,23 @@ static double finite_median(double *x, int n)
   return m ? median(x, m) : 0;
 }
 
-/* Evaluate the red program on items from start, middle and end: sample[width][3 * SAMPLE]. Returns
- * how many items there are. */
-static int take_sample(pairs *w, double *sample, void *scratch)
+/* Items of the sample from each of start, middle and end: fewer where they are wide. */
+static int sample_third(const pairs *w)
 {
-  int64_t n = w->nred, third = ke_min(SAMPLE, ke_parts(n, 3));
-  int64_t starts[3] = {0, (n - third) / 2, n - third};
-  int taken = 0;
+  int64_t n = SAMPLE_VALUES / (3 * ((int64_t)w->red.width + 1));
 
-  for (int k = 0; k < 3; k++) {
-    ke_row_code_run(w->d, &w->red, starts[k], (int)third, sample + taken, 3 * SAMPLE, scratch);
-    taken += (int)third;
-  }
-  return taken;
+  n = n < 5 ? 5 : n > SAMPLE ? SAMPLE : n;
+  return (int)ke_min(n, ke_parts(w->nred, 3));
+}
+
+/* Evaluate the red program there: sample[width][3 * third]. */
+static void take_sample(const pairs *w, int third, double *sample, void *scratch)
+{
+  const int64_t starts[3] = {0, (w->nred - third) / 2, w->nred - third};
+
+  for (int k = 0; k < 3; k++)
+    ke_row_code_run(w->d, &w->red, starts[k], third, sample + (int64_t)k * third, 3 * third,
+                    scratch);
 }
 
 /* Components that matter through differences only lose a common centre before they become float. */
@@ -140,9 +145,8 @@ static ke_status find_centre(pairs *w, ke_error *err)
 {
   const ke_pass *pass = w->pass;
   size_t nshift = ke_bytes((int64_t)pass->kept_width + pass->red_width, 1, sizeof(double));
-  size_t sample_bytes = ke_bytes(pass->red_width, 3 * SAMPLE, sizeof(double));
+  int third = sample_third(w);
   double *sample;
-  int n;
 
   if (w->shape.real_bytes != 4) return KE_OK;
   w->kept_shift = ke_arena_alloc(w->d->arena, nshift + 1);
@@ -150,19 +154,21 @@ static ke_status find_centre(pairs *w, ke_error *err)
   w->red_shift = w->kept_shift + pass->kept_width;
   if (pass->ncenter == 0) return KE_OK;
 
-  KE_TRY(ke_reserve(&w->d->pool, w->red.scratch + sample_bytes, err));
+  KE_TRY(ke_reserve(&w->d->pool,
+                    w->red.scratch + ke_bytes(pass->red_width, 3 * third, sizeof(double)), err));
   sample = (double *)(w->d->pool.at + w->red.scratch);
-  n = take_sample(w, sample, w->d->pool.at);
+  take_sample(w, third, sample, w->d->pool.at);
   for (int32_t e = 0; e < pass->ncenter; e++) {
     const ke_center *center = &pass->center[e];
 
     for (int32_t k = 0; k < center->width; k++) {
-      double c = finite_median(sample + (int64_t)(center->red + k) * 3 * SAMPLE, n);
+      double c = finite_median(sample + (int64_t)(center->red + k) * 3 * third, 3 * third);
       w->kept_shift[center->kept + k] = c;
       w->red_shift[center->red + k] = c;
     }
   }
-  return KE_OK;
+  ke_team_tick(&w->d->team, 0, 3 * third * (w->red.ns + 4 * pass->red_width));
+  return ke_check_stop(w->d, err);
 }
 
 /* ---- packing of the items ---- */
@@ -286,13 +292,24 @@ static void cut_items(pairs *w)
   w->pieces = ke_parts(w->nred, w->items);
 }
 
+/* Costs are those of floats in the longest vectors. */
+static double slowness(const pairs *w)
+{
+  int wide = w->shape.real_bytes == 8 ? 2 : 1;
+
+  switch (w->d->run->isa) {
+  case KE_ISA_AVX512: return wide;
+  case KE_ISA_AVX2: return 2 * wide;
+  default: return 6 * wide;
+  }
+}
+
 static void cut_pass(pairs *w)
 {
   int64_t R = w->shape.rows, T = w->shape.tile, segment;
-  int scale = w->shape.real_bytes == 8 ? 2 : 1;
   double item_bytes, units, unit_ns, shrink;
 
-  w->pair_ns = fmax(w->pass->cost, 1) * scale / 16;
+  w->pair_ns = fmax(w->pass->cost, 1) / 16 * slowness(w);
   cut_rows(w, most_rows(w));
   cut_items(w);
 
