@@ -4,13 +4,13 @@
 #   make test      engine tests under ASan and UBSan, then testthat
 #   make check     test, then R CMD check --as-cran
 #   make bench     timings (bench/)
-#   make fuzz T=60 parser, planner and emitter fed with garbage for T seconds
+#   make fuzz T=60 from garbage to source and small runs, for T seconds under the sanitizers
 #   make document  man/ and NAMESPACE from the comments in R/
 #   make clean
 #
 # All of them install what is missing (Debian packages) and build in build/.
 .DEFAULT_GOAL := test
-.PHONY: setup demo install test engine objects testthat check build bench fuzz document autoconf clean
+.PHONY: setup demo install test engine objects testthat golden check build bench fuzz document autoconf clean
 
 B := build
 LIB := $(B)/library
@@ -21,16 +21,17 @@ TARBALL := $(B)/keops_$(VERSION).tar.gz
 
 # ---- set-up: R and what the tests, the demo and the checks load ----
 DEBIAN := gcc make r-base-core r-base-dev r-cran-testthat r-cran-ggplot2
+HAVE_ALL := command -v gcc && Rscript -e 'for (p in c("testthat", "ggplot2")) loadNamespace(p)'
 setup:
 	@missing=; \
 	for p in $(DEBIAN); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
-	if [ -n "$$missing" ] && command -v apt-get >/dev/null; then \
+	[ -z "$$missing" ] || { $(HAVE_ALL); } >/dev/null 2>&1 || { \
+	  command -v apt-get >/dev/null || { echo "install R with testthat and ggplot2, and gcc" >&2; exit 1; }; \
 	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	  echo "installing:$$missing"; \
 	  $$sudo apt-get update && \
 	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$missing; \
-	fi
-	@command -v Rscript >/dev/null || { echo "R is needed: install r-base-dev" >&2; exit 1; }
+	}
 
 # ---- the package in a library of its own ----
 SOURCES := DESCRIPTION NAMESPACE configure cleanup $(wildcard R/* src/* src/engine/* inst/include/* inst/examples/*)
@@ -67,10 +68,16 @@ objects:
 
 $(B)/engine/%.o: src/engine/%.c $(ENGINE_HEADERS)
 	@mkdir -p $(@D)
-	$(CHECK_CC) $(CHECK_FLAGS) -Isrc/engine -Iinst/include -c -o $@ $<
+	@echo "cc $<"; $(CHECK_CC) $(CHECK_FLAGS) -Isrc/engine -Iinst/include -c -o $@ $<
 
-$(B)/engine/test_%: tests/engine/test_%.c $(ENGINE_OBJECTS) $(ENGINE_HEADERS)
-	$(CHECK_CC) $(CHECK_FLAGS) -Isrc/engine -Iinst/include -Itests/engine -o $@ $< $(ENGINE_OBJECTS) -ldl -lpthread -lm
+$(B)/engine/engine.a: $(ENGINE_OBJECTS)
+	@rm -f $@; ar rcs $@ $^
+
+LINK_TEST = @echo "cc $<"; $(CHECK_CC) $(CHECK_FLAGS) -Isrc/engine -Iinst/include -Itests/engine -o $@ $< \
+  $(B)/engine/engine.a -ldl -lpthread -lm
+.SECONDARY: $(ENGINE_OBJECTS) $(addprefix $(B)/engine/,$(ENGINE_TESTS))
+$(B)/engine/test_%: tests/engine/test_%.c $(B)/engine/engine.a $(ENGINE_HEADERS)
+	$(LINK_TEST)
 
 .PHONY: $(addprefix run-,$(ENGINE_TESTS))
 $(addprefix run-,$(ENGINE_TESTS)): run-%: $(B)/engine/%
@@ -80,12 +87,16 @@ $(addprefix run-,$(ENGINE_TESTS)): run-%: $(B)/engine/%
 testthat: install
 	$(RSCRIPT) .ci/testthat.R
 
+# write tests/engine/golden anew; read the difference before you commit it
+golden: $(B)/engine/test_golden
+	$< --renew
+
 # ---- checks and benches ----
 build: setup
 	@mkdir -p $(B)
 	cd $(B) && R CMD build ..
 
-MANUAL := $(if $(shell command -v pdflatex),,--no-manual)
+MANUAL := $(if $(shell kpsewhich inconsolata.sty 2>/dev/null),,--no-manual)
 check: test build
 	cd $(B) && _R_CHECK_FORCE_SUGGESTS_=false R CMD check --as-cran $(MANUAL) $(notdir $(TARBALL))
 
@@ -99,10 +110,10 @@ bench: install
 T := 60
 fuzz: setup
 	@$(MAKE) --no-print-directory $(B)/engine/fuzz_parse
-	$(B)/engine/fuzz_parse $(T)
+	$(B)/engine/fuzz_parse -t $(T) -o $(B)/fuzz-failure.txt tests/engine/corpus/*.txt
 
-$(B)/engine/fuzz_%: tests/engine/fuzz_%.c $(ENGINE_OBJECTS) $(ENGINE_HEADERS)
-	$(CHECK_CC) $(CHECK_FLAGS) -Isrc/engine -Iinst/include -Itests/engine -o $@ $< $(ENGINE_OBJECTS) -ldl -lpthread -lm
+$(B)/engine/fuzz_%: tests/engine/fuzz_%.c $(B)/engine/engine.a $(ENGINE_HEADERS)
+	$(LINK_TEST)
 
 # ---- generated files that are committed ----
 document: install
