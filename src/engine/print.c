@@ -25,6 +25,26 @@ static void print_call(ke_strbuf *b, const ke_node *n, const char *name, const k
   ke_strbuf_add(b, ")");
 }
 
+/* Nodes that words of the language are made of, and that have no word of their own: name_(operands,
+ * numbers), not to be parsed. */
+static void print_part(ke_strbuf *b, const ke_node *n, const char *name, const ke_parsed *f)
+{
+  ke_strbuf_addf(b, "%s_[%d](", name, n->dim);
+  for (int k = 0; k < n->nchild; k++) {
+    if (k) ke_strbuf_add(b, ",");
+    ke_print_node(b, n->child[k], f);
+  }
+  for (int k = 0; k < n->nint; k++) ke_strbuf_addf(b, ",%d", n->ints[k]);
+  ke_strbuf_add(b, ")");
+}
+
+static void print_extreme(ke_strbuf *b, const ke_node *n, const ke_parsed *f)
+{
+  ke_strbuf_add(b, n->ints[0] ? "Max(" : "Min(");
+  ke_print_node(b, n->child[0], f);
+  ke_strbuf_add(b, ")");
+}
+
 static void print_var(ke_strbuf *b, const ke_node *n, const ke_parsed *f)
 {
   const ke_arg *a = &f->arg[n->ints[0]];
@@ -64,6 +84,11 @@ void ke_print_node(ke_strbuf *b, const ke_node *n, const ke_parsed *f)
   case KE_N_CONST: ke_strbuf_addf(b, n->value < 0 ? "(%.17g)" : "%.17g", n->value); return;
   case KE_N_VAR: print_var(b, n, f); return;
   case KE_N_SIZE: ke_strbuf_addf(b, "Size_(%d)", n->ints[0] == KE_I ? 0 : 1); return;
+  case KE_N_IOTA: print_part(b, n, "Iota", f); return;
+  case KE_N_CONTRACT: print_part(b, n, "Contract", f); return;
+  case KE_N_PICK: print_part(b, n, "Pick", f); return;
+  case KE_N_PUT: print_part(b, n, "Put", f); return;
+  case KE_N_EXTREME: print_extreme(b, n, f); return;
   case KE_N_GATHER: print_call(b, n, "Gather_", f); return;
   case KE_N_SCATTER: print_call(b, n, "Scatter_", f); return;
   case KE_N_REDUCE: print_reduce(b, n, f); return;
