@@ -7,7 +7,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -1133,6 +1135,32 @@ static void test_poll_inside(void)
   free(out);
 }
 
+/* After threads have run here, a forked child with one thread still answers. */
+static void test_fork(void)
+{
+  sheet s;
+  const ke_plan *plan = gauss_plan(&s);
+  int64_t M = 100, N = 300;
+  double *data[MAX_SLOT], *out = blank(M, 2), *want = blank(M, 2);
+  int status = -1;
+  pid_t child;
+
+  set_cost(&s, 1e5);
+  make_data(plan, M, N, false, data);
+  run_plan(plan, SLOW_WIDE, 8, (const double *const *)data, M, N, 3, want);
+  fflush(stdout);
+  child = fork();
+  if (child == 0) {
+    alarm(60); /* not to hang for ever */
+    run_plan(plan, SLOW_WIDE, 8, (const double *const *)data, M, N, 1, out);
+    _exit(memcmp(out, want, (size_t)(2 * M) * sizeof(double)) == 0 ? 0 : 1);
+  }
+  CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+  free_data(plan, data);
+  free(out);
+  free(want);
+}
+
 /* Sizes whose memory cannot be had are an error; the data are not looked at before. */
 static void test_memory(void)
 {
@@ -1206,6 +1234,7 @@ int main(void)
   test_poll();
   test_poll_waiting();
   test_poll_inside();
+  test_fork();
   test_memory();
   test_broken_plans();
   return check_end();
