@@ -88,11 +88,21 @@ static const ke_node *unit(ke_graph *g, int d, int k)
   return ke_with_int(g, KE_OP_ElemT, ke_const(g, 1), d, k);
 }
 
+/* One derivative a component is made: graphs of more would pass the limits of depth and size. */
+enum { MAX_COMPONENTS = 2048 };
+
+static ke_status few_components(ke_parser *p, int pos, const char *name, const ke_node *v)
+{
+  if (v->dim <= MAX_COMPONENTS) return KE_OK;
+  return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "%s of a variable with %d components, allowed are %d",
+                       name, v->dim, MAX_COMPONENTS);
+}
+
 static const ke_node *divergence(ke_graph *g, const ke_node *f, const ke_node *v)
 {
   const ke_node *sum = NULL, *t;
 
-  for (int k = 0; k < v->dim; k++) {
+  for (int k = 0; k < v->dim && !g->too_big && !g->failed; k++) {
     t = ke_tangent(g, f, v, unit(g, v->dim, k));
     if (!t) continue;
     t = ke_with_int(g, KE_OP_Elem, t, f->dim == 1 ? 0 : k, 0);
@@ -108,6 +118,7 @@ ke_status word_Divergence(ke_parser *p, int pos, ke_value *out)
 
   KE_TRY(read_derivative(p, pos, "Divergence", 2, v));
   KE_TRY(need_pairwise(p, pos, "Divergence", &v[0]));
+  KE_TRY(few_components(p, pos, "Divergence", v[1].node));
   KE_TRY(ke_words_same_dim(p, pos, "Divergence", "the formula", v[0].node->dim, v[1].node->dim));
   *out = ke_value_join(divergence(p->g, v[0].node, v[1].node), v, 1);
   return KE_OK;
@@ -120,6 +131,7 @@ ke_status word_TraceOperator(ke_parser *p, int pos, ke_value *out)
 
   KE_TRY(read_derivative(p, pos, "TraceOperator", 2, v));
   KE_TRY(need_pairwise(p, pos, "TraceOperator", &v[0]));
+  KE_TRY(few_components(p, pos, "TraceOperator", v[1].node));
   if (v[0].node->dim != 1)
     KE_TRY(ke_words_same_dim(p, pos, "TraceOperator", "the formula", v[0].node->dim, v[1].node->dim));
   *out = ke_value_join(divergence(p->g, v[0].node, v[1].node), v, 1);
@@ -134,6 +146,7 @@ ke_status word_Laplacian(ke_parser *p, int pos, ke_value *out)
 
   KE_TRY(read_derivative(p, pos, "Laplacian", 2, v));
   KE_TRY(need_pairwise(p, pos, "Laplacian", &v[0]));
+  KE_TRY(few_components(p, pos, "Laplacian", v[1].node));
   KE_TRY(ke_words_same_dim(p, pos, "Laplacian", "the formula", v[0].node->dim, 1));
   n = ke_gradient(p->g, v[0].node, v[0].side, v[1].node, ke_const(p->g, 1), true);
   *out = ke_value_join(n ? divergence(p->g, n, v[1].node) : ke_const(p->g, 0), v, 1);
@@ -169,7 +182,7 @@ ke_status word_GradMatrix(ke_parser *p, int pos, ke_value *out)
   if ((int64_t)d * dv > 65536)
     return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "GradMatrix makes %lld components, allowed are 65536",
                          (long long)d * dv);
-  for (int k = 0; k < d; k++) {
+  for (int k = 0; k < d && !g->too_big && !g->failed; k++) {
     row = or_zero(g, ke_gradient(g, v[0].node, v[0].side, v[1].node, unit(g, d, k), true), dv);
     rows = rows ? ke_binary(g, KE_OP_Concat, rows, row) : row;
   }
