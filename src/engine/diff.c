@@ -136,7 +136,8 @@ static void reduced_extreme(sweep *s, const ke_node *n, const ke_node *cot)
                                         n->child[0], NULL);
   const ke_node *taken, *c, *at;
 
-  for (int k = 0; k < n->dim; k++) {
+  if (n->dim > KE_MAX_TAKEN) g->too_big = true;
+  for (int k = 0; k < n->dim && !g->too_big && !g->failed; k++) {
     at = ke_with_int(g, KE_OP_Elem, index, k, 0);
     taken = ke_gather(g, ke_with_int(g, KE_OP_Elem, n->child[0], k, 0), n->ints[1], at);
     c = ke_with_int(g, KE_OP_Elem, cot, k, 0);

@@ -32,8 +32,9 @@ ke_status ke_graph_check(const ke_graph *g, ke_error *err)
   if (g->failed) return ke_fail_memory(err);
   if (g->too_big)
     return ke_fail(err, KE_ERR_PARSE, -1,
-                   "the formula with its derivatives is too large: more than %d levels or %d nodes",
-                   KE_MAX_DEPTH, KE_MAX_NODES);
+                   "the formula with its derivatives is too large: more than %d levels, %d nodes, or "
+                   "%d components of a Min or Max with a derivative",
+                   KE_MAX_DEPTH, KE_MAX_NODES, KE_MAX_TAKEN);
   return KE_OK;
 }
 

@@ -45,6 +45,7 @@ enum {
   KE_MAX_INT = 4, /* that an operation of op_list.h has */
   KE_MAX_DEPTH = 3000,     /* of a graph: bounds every recursion over it */
   KE_MAX_NODES = 2000000,
+  KE_MAX_TAKEN = 1024, /* components of a Min or Max whose derivative is taken, one by one */
   KE_MAX_DIM = 1 << 24
 };
 
@@ -71,7 +72,7 @@ typedef struct {
   int *bucket; /* open addressing: id + 1 */
   int nbucket;
   bool failed;  /* no memory */
-  bool too_big; /* KE_MAX_DEPTH or KE_MAX_NODES passed */
+  bool too_big; /* KE_MAX_DEPTH, KE_MAX_NODES or KE_MAX_TAKEN passed */
   ke_node dummy; /* what constructors return then */
   int rows_of; /* sides that the argument list has variables of; others have one row */
 } ke_graph;

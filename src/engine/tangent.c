@@ -96,7 +96,8 @@ static const ke_node *reduced_extreme(sweep *s, const ke_node *n)
 
   if (!t) return NULL;
   index = ke_reduce_over(g, (ke_reduce_kind)n->ints[0], KE_PART_INDEX, n->ints[1], n->child[0], NULL);
-  for (int k = 0; k < n->dim; k++) {
+  if (n->dim > KE_MAX_TAKEN) g->too_big = true;
+  for (int k = 0; k < n->dim && !g->too_big && !g->failed; k++) {
     at = ke_with_int(g, KE_OP_Elem, index, k, 0);
     one = ke_gather(g, ke_with_int(g, KE_OP_Elem, t, k, 0), n->ints[1], at);
     one = ke_ifelse(g, at, one, ke_const(g, 0));
