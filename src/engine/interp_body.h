@@ -704,26 +704,21 @@ static void clear_accumulators(const ki_env *e)
 }
 
 /* The best of a row's lanes, of equal ones the lowest number, then against the state, whose items come
- * before these. `first`: the item of number 0. */
+ * before these. `first`: the item of number 0. Lanes that found nothing hold the start value, which beats
+ * no state. */
 static void merge_extreme(const real *acc, const real *acc_index, bool is_max, int64_t first,
                           double *value, double *index)
 {
   const vi number = (vi)load(acc_index);
-  real best = acc[0];
-  lane_int best_number = number[0];
+  int best = 0;
 
   for (int l = 1; l < KE_W; l++) {
-    const bool better = is_max ? acc[l] > best : acc[l] < best;
-    if (number[l] < 0) continue;
-    if (best_number < 0 || better || (acc[l] == best && number[l] < best_number)) {
-      best = acc[l];
-      best_number = number[l];
-    }
+    const bool better = is_max ? acc[l] > acc[best] : acc[l] < acc[best];
+    if (better || (acc[l] == acc[best] && number[l] < number[best])) best = l;
   }
-  if (best_number < 0) return;
-  if (is_max ? (double)best > *value : (double)best < *value) {
-    *value = (double)best;
-    *index = (double)(first + best_number);
+  if (is_max ? (double)acc[best] > *value : (double)acc[best] < *value) {
+    *value = (double)acc[best];
+    *index = (double)(first + number[best]);
   }
 }
 

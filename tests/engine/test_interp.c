@@ -656,6 +656,31 @@ static void test_gradients(void)
   check_pass("gradients", 0);
 }
 
+/* What a sum could take into itself, but another place reads too. */
+static void test_shared_operands(void)
+{
+  ke_place p, q, t;
+
+  begin(1, 3, 8);
+  p = put2(KE_OP_Exp2Mul, sqdist(3), at_once(0));
+  q = put2(KE_OP_Mult, p, at_red(3, 0, 0));
+  end_head();
+  segment(0, 1, q);
+  segment(1, 1, q);
+  t = put2(KE_OP_Subtract, at_kept(0, 1, 0), at_red(0, 1, 0));
+  segment(2, 3, put2(KE_OP_Mult, put2(KE_OP_Mult, p, t), t));
+  t = put2(KE_OP_Mult, at_kept(0, 1, 0), at_red(0, 1, 0));
+  segment(5, 3, put2(KE_OP_Mult, t, t));
+  segment(8, 4, put2(KE_OP_Mult, at_red(0, 1, 0), at_red(4, 1, 0)));
+  reduction(KE_RED_SUM, 12);
+  t = put2(KE_OP_Subtract, at_kept(0, 1, 0), at_red(0, 1, 0));
+  segment(0, 3, t);
+  segs[prog->nseg - 1].result = put2(KE_OP_Add, put1(KE_OP_Square, t), t);
+  segs[prog->nseg - 1].len += 2;
+  reduction(KE_RED_SUMEXP, 3)->score = p;
+  check_pass("shared operands", 0);
+}
+
 static void test_wide_outputs(void)
 {
   static const int widths[] = {2, 3, 7, 100};
@@ -1157,6 +1182,7 @@ int main(void)
   for_each_target(test_sumexp_edges);
   for_each_target(test_outside_is_left_out);
   for_each_target(test_gradients);
+  for_each_target(test_shared_operands);
   for_each_target(test_wide_outputs);
   for_each_target(test_known_folds);
   for_each_target(test_other_folds);
