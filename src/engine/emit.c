@@ -100,6 +100,38 @@ ke_status ke_emit_open(ke_emit *e, const ke_program *code, ke_strbuf *out, ke_er
   return KE_OK;
 }
 
+static int uses_in(const ke_program *code, int32_t temp)
+{
+  int uses = 0;
+
+  for (int32_t i = 0; i < code->ncode; i++) {
+    const ke_instr *ins = &code->code[i];
+    int arity = ins->op == KE_I_FOLD ? 1 : ke_ops[ins->op].arity;
+
+    for (int k = 0; k < arity; k++)
+      uses += ins->src[k].kind == KE_AT_TEMP && ins->src[k].base == temp;
+    uses += ins->op == KE_I_FOLD && ins->keep && ins->dst == temp;
+  }
+  for (int32_t s = 0; s < code->nseg; s++)
+    uses += code->seg[s].result.kind == KE_AT_TEMP && code->seg[s].result.base == temp;
+  return uses;
+}
+
+void ke_emit_sink(ke_emit *e, const ke_place *place)
+{
+  const ke_program *code = e->code;
+
+  if (place->kind != KE_AT_TEMP || uses_in(code, place->base) != 1) return;
+  for (int32_t i = 0; i < code->nhead; i++) {
+    const ke_instr *ins = &code->code[i];
+
+    if (ins->op == KE_I_FOLD)
+      i += ins->len;
+    else if (ins->op == KE_OP_Mult && ins->dst == place->base)
+      e->temp[place->base].sunk = ins;
+  }
+}
+
 void ke_emit_close(ke_emit *e)
 {
   free(e->temp);
@@ -116,6 +148,8 @@ void ke_emit_restart(ke_emit *e, bool dry)
 }
 
 /* ---- operands ---- */
+static void print_operation(ke_emit *e, const ke_instr *ins);
+
 void ke_emit_indent(ke_emit *e)
 {
   KE_TEXT(e, "%*s", 2 * e->indent, "");
@@ -179,6 +213,10 @@ void ke_emit_place(ke_emit *e, const ke_place *place)
   switch (place->kind) {
   case KE_AT_TEMP:
     t = &e->temp[place->base];
+    if (t->sunk) {
+      print_operation(e, t->sunk);
+      return;
+    }
     if (t->nest != e->nest) t->shared = true;
     print_temp(e, place->base);
     return;
@@ -215,21 +253,29 @@ static void open_nest(ke_emit *e, int axes)
 }
 
 /* ---- instructions ---- */
-static void emit_assign(ke_emit *e, const ke_instr *ins)
+static void print_operation(ke_emit *e, const ke_instr *ins)
 {
-  ke_emit_temp *t = &e->temp[ins->dst];
-
-  open_nest(e, t->axes);
   e->used[ins->op] = true;
-  ke_emit_indent(e);
-  KE_TEXT(e, "%s", t->shared ? "" : "vr ");
-  print_temp(e, ins->dst);
-  KE_TEXT(e, " = KE_OP_%s(", ke_ops[ins->op].name);
+  KE_TEXT(e, "KE_OP_%s(", ke_ops[ins->op].name);
   for (int k = 0; k < ke_ops[ins->op].arity; k++) {
     if (k) KE_TEXT(e, ", ");
     ke_emit_place(e, &ins->src[k]);
   }
-  KE_TEXT(e, ");\n");
+  KE_TEXT(e, ")");
+}
+
+static void emit_assign(ke_emit *e, const ke_instr *ins)
+{
+  ke_emit_temp *t = &e->temp[ins->dst];
+
+  if (t->sunk) return;
+  open_nest(e, t->axes);
+  ke_emit_indent(e);
+  KE_TEXT(e, "%s", t->shared ? "" : "vr ");
+  print_temp(e, ins->dst);
+  KE_TEXT(e, " = ");
+  print_operation(e, ins);
+  KE_TEXT(e, ";\n");
   t->nest = e->nest; /* last: an operand may be the same temporary of another body */
 }
 
@@ -243,58 +289,42 @@ static bool written_out(const ke_emit *e, int32_t i)
   return ins->n <= e->unroll && size * ins->n * e->cells <= MOST_STATEMENTS;
 }
 
-typedef struct {
-  const ke_instr *ins;
-  bool unrolled;
-} fold;
-
-/* Does the first trip give the value that later ones go on from? A sum in a loop starts at zero. */
-static bool starts_itself(const fold *f)
-{
-  return !f->ins->keep && (f->unrolled || f->ins->fold != KE_FOLD_SUM);
-}
-
-/* One trip. An extreme takes what compares as larger (smaller). */
+/* One trip. An extreme starts with the first, and takes what compares as larger (smaller). */
 static void print_trip(ke_emit *e, const void *data)
 {
-  const fold *f = data;
-  const ke_instr *ins = f->ins;
-  const bool first = starts_itself(f), sum = ins->fold == KE_FOLD_SUM;
+  const ke_instr *ins = data;
 
-  KE_LINE(e, "{");
-  e->indent++;
   ke_emit_indent(e);
+  if (ins->fold == KE_FOLD_SUM) {
+    print_temp(e, ins->dst);
+    KE_TEXT(e, " += ");
+    ke_emit_place(e, &ins->src[0]);
+    KE_TEXT(e, ";\n");
+    return;
+  }
   KE_TEXT(e, "const vr x = ");
   ke_emit_place(e, &ins->src[0]);
   KE_TEXT(e, ";\n");
   ke_emit_indent(e);
   print_temp(e, ins->dst);
   KE_TEXT(e, " = ");
-  if (first) KE_TEXT(e, ins->n > 1 ? "k%d == 0 ? x : " : "x", ins->depth);
-  if (!first || ins->n > 1) {
-    KE_TEXT(e, sum ? "" : ins->fold == KE_FOLD_MAX ? "k_select(x > " : "k_select(x < ");
-    print_temp(e, ins->dst);
-    KE_TEXT(e, sum ? " + x" : ", x, ");
-    if (!sum) {
-      print_temp(e, ins->dst);
-      KE_TEXT(e, ")");
-    }
-  }
-  KE_TEXT(e, ";\n");
-  e->indent--;
-  KE_LINE(e, "}");
+  if (!ins->keep) KE_TEXT(e, ins->n > 1 ? "k%d == 0 ? x : " : "1 ? x : ", ins->depth);
+  KE_TEXT(e, "k_select(x %c ", ins->fold == KE_FOLD_MAX ? '>' : '<');
+  print_temp(e, ins->dst);
+  KE_TEXT(e, ", x, ");
+  print_temp(e, ins->dst);
+  KE_TEXT(e, ");\n");
 }
 
 static void emit_fold(ke_emit *e, int32_t i)
 {
   const ke_instr *ins = &e->code->code[i];
   ke_emit_temp *t = &e->temp[ins->dst];
-  const fold how = {ins, written_out(e, i)};
-  const ke_emit_tail trip = {t->axes, print_trip, &how};
+  const ke_emit_tail trip = {t->axes, print_trip, ins};
   unsigned loops = e->loops;
 
   t->shared = true;
-  if (!ins->keep && !starts_itself(&how)) {
+  if (!ins->keep && ins->fold == KE_FOLD_SUM) {
     open_nest(e, t->axes);
     ke_emit_indent(e);
     print_temp(e, ins->dst);
@@ -303,7 +333,7 @@ static void emit_fold(ke_emit *e, int32_t i)
   close_nest(e);
   t->nest = -1;
   if (ins->n > 1) {
-    if (how.unrolled) KE_LINE(e, "UNROLL");
+    if (written_out(e, i)) KE_LINE(e, "UNROLL");
     KE_LINE(e, "for (long k%d = 0; k%d < %" PRId32 "; k%d++) {", ins->depth, ins->depth, ins->n,
             ins->depth);
     e->loops |= 1u << ins->depth;

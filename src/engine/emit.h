@@ -26,6 +26,7 @@ typedef struct {
   bool head;     /* defined in the head: seen by all segments */
   bool shared;   /* an array, because it crosses loop nests */
   int32_t nest;  /* where it was defined last */
+  const ke_instr *sunk; /* not a variable: printed where it is used, once */
 } ke_emit_temp;
 
 typedef struct {
@@ -59,6 +60,9 @@ typedef struct {
 /* Check a pair program and prepare to print it; ke_emit_close frees, also after a failure. */
 ke_status ke_emit_open(ke_emit *e, const ke_program *code, ke_strbuf *out, ke_error *err) KE_MUST_USE;
 void ke_emit_close(ke_emit *e);
+/* If `place` is a product made in the head for this use alone, make it where it is used, so that the compiler
+ * finds product and sum together. The caller answers for uses outside the program. */
+void ke_emit_sink(ke_emit *e, const ke_place *place);
 void ke_emit_restart(ke_emit *e, bool dry);
 
 void ke_emit_indent(ke_emit *e);

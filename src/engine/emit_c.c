@@ -50,12 +50,6 @@ static const char macros[] =
     "#define MASKED K_RARE((first + i) * S < task->i0 || (first + i + 1) * S > task->i1)\n"
     "#define IN(v) ((lane >= low - v * KE_W) & (lane < high - v * KE_W))\n";
 
-/* The lanes wanted of a step that is not wanted whole: low <= lane + v * KE_W < high. */
-static const char bounds_text[] =
-    "const long long at = (first + i) * S;\n"
-    "const int low = at < task->i0 ? (int)(task->i0 - at) : 0;\n"
-    "const int high = at + S > task->i1 ? (int)(task->i1 - at) : S;";
-
 /* Merge (value, item) of the lanes into a state: the better value, the lower item where values are equal.
  * The state's items are lower than the lanes'. */
 static const char extreme_text[] =
@@ -128,6 +122,22 @@ static void hold_segment(kernel *k, const ke_segment *seg)
     for (int s = 0; s < nsrc; s++) hold(k, &ins->src[s]);
   }
   hold(k, &seg->result);
+}
+
+/* Products that go into one sum and nowhere else. */
+static void sink_products(kernel *k)
+{
+  const ke_pass *pass = k->pass;
+
+  for (int32_t q = 0; q < pass->nreduce; q++) {
+    const ke_reduce *r = &pass->reduce[q];
+    bool alone = r->kind == KE_RED_SUM && !wide(k, q);
+
+    for (int32_t p = 0; p < pass->nreduce; p++)
+      if (pass->reduce[p].kind == KE_RED_SUMEXP || (p != q && pass->reduce[p].seg == r->seg))
+        alone = false;
+    for (int32_t s = 0; alone && s < r->nseg; s++) ke_emit_sink(&k->e, &pass->pair.seg[r->seg + s].result);
+  }
 }
 
 static void find_held(kernel *k)
@@ -254,11 +264,14 @@ static void accumulate_segments(kernel *k, int32_t q, bool masked)
   }
 }
 
+/* A step not wanted whole: the lanes wanted are low <= lane + v * KE_W < high. */
 static void if_masked(ke_emit *e)
 {
   KE_LINE(e, "if (MASKED) {");
   e->indent++;
-  KE_LINE(e, "%s", bounds_text);
+  KE_LINE(e, "const long long at = (first + i) * S;");
+  KE_LINE(e, "const int low = at < task->i0 ? (int)(task->i0 - at) : 0;");
+  KE_LINE(e, "const int high = at + S > task->i1 ? (int)(task->i1 - at) : S;");
 }
 
 static void if_not_masked(ke_emit *e)
@@ -653,6 +666,7 @@ static ke_status open_kernel(kernel *k, ke_strbuf *out, ke_error *err)
   if (!k->held || !k->score) return ke_fail_memory(err);
   for (int32_t t = 0; t < pair->ntemp; t++) k->held[t] = -1;
   for (int32_t q = 0; q < k->pass->nreduce; q++) k->score[q] = -1;
+  sink_products(k);
   find_held(k);
   if (k->nheld) k->t.chunk = ke_tiling_chunk(&k->t, k->pass, k->nheld);
   return KE_OK;
