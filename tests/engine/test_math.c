@@ -281,7 +281,7 @@ static double error_in_ulps(int bytes, long double got, long double want, long d
   int e;
 
   if (isnan(want) || isnan(got)) return isnan(want) && isnan(got) ? 0 : -1;
-  if (got == 0 && (want == 0 || least == 0) && signbit(got) != signbit(want)) return -1;
+  if (got == 0 && (want == 0 || least == 0) && !signbit(got) != !signbit(want)) return -1;
   if (fabsl(got) > limit) got = copysignl(limit, got);
   if (fabsl(want) > limit) want = copysignl(limit, want);
   frexpl(fmaxl(fabsl(want), least), &e);
