@@ -6,7 +6,7 @@
  *
  * The including file may set
  *   KE_REAL_BYTES   4 or 8 (must be set)
- *   KE_VBYTES       16, 32 or 64: bytes of a vector, at most those of a register
+ *   KE_VBYTES       16, 32 or 64: bytes of a vector; those of a register is best
  *   KE_HAVE_AVX512 KE_HAVE_AVX2 KE_HAVE_FMA   0 or 1: for clang, whose target attribute chooses an
  *                   instruction set without defining the macros that tell of it
  *   KE_PLAIN_C      no inline asm: what other processors get
@@ -59,19 +59,18 @@
 #endif
 #endif
 
-#if defined(__x86_64__) && KE_VBYTES > (KE_HAVE_AVX512 ? 64 : KE_HAVE_AVX2 ? 32 : 16)
-#error "KE_VBYTES must not be more than a register of the machine: gcc fails on such vectors"
-#endif
-
-/* Instructions by name, with the registers they may use; 0 for plain C */
+/* Instructions by name where a vector is one register: by the registers they may use; else plain C,
+ * as for vectors of several registers (right, but slow) */
 #if !defined(__x86_64__) || defined(KE_PLAIN_C)
 #define K_ASM 0
-#elif KE_VBYTES == 64
+#elif KE_HAVE_AVX512 && KE_VBYTES == 64
 #define K_ASM 512
-#elif KE_HAVE_AVX2
+#elif KE_HAVE_AVX2 && KE_VBYTES <= 32
 #define K_ASM 256
-#else
+#elif KE_VBYTES == 16
 #define K_ASM 128
+#else
+#define K_ASM 0
 #endif
 #define K_FUSED (KE_HAVE_FMA && K_ASM >= 256) /* k_fma() is there */
 
