@@ -275,8 +275,11 @@ K_INLINE int k_any(vi mask)
 K_INLINE double k_hsum(vr a)
 {
   double s[KE_W];
+#pragma GCC unroll 16
   for (int l = 0; l < KE_W; l++) s[l] = (double)a[l];
+#pragma GCC unroll 4
   for (int half = KE_W / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
     for (int l = 0; l < half; l++) s[l] += s[l + half];
   return s[0];
 }

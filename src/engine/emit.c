@@ -96,7 +96,6 @@ ke_status ke_emit_open(ke_emit *e, const ke_program *code, ke_strbuf *out, ke_er
   e->temp = calloc((size_t)code->ntemp + 1, sizeof *e->temp);
   if (!e->temp) return ke_fail_memory(err);
   find_axes(e);
-  for (int32_t i = 0; i < code->nhead; i++) e->temp[code->code[i].dst].head = true;
   return KE_OK;
 }
 
@@ -189,10 +188,9 @@ static void print_component(ke_emit *e, const ke_place *p)
   }
 }
 
-static const char *index_text(const ke_emit *e, const ke_emit_temp *t)
+static const char *index_text(const ke_emit_temp *t)
 {
   if (!t->shared) return "";
-  if (e->columns) return t->head ? "[r]" : "[r][c]";
   switch (t->axes) {
   case KE_AXIS_BOTH: return "[r][v]";
   case KE_AXIS_ROW: return "[r]";
@@ -203,7 +201,7 @@ static const char *index_text(const ke_emit *e, const ke_emit_temp *t)
 
 static void print_temp(ke_emit *e, int32_t number)
 {
-  KE_TEXT(e, "t%" PRId32 "%s", number, index_text(e, &e->temp[number]));
+  KE_TEXT(e, "t%" PRId32 "%s", number, index_text(&e->temp[number]));
 }
 
 void ke_emit_place(ke_emit *e, const ke_place *place)
@@ -242,14 +240,12 @@ static void open_nest(ke_emit *e, int axes)
 {
   static const char *const loops[] = {"", "ROWS ", "VECS ", "ROWS VECS "};
 
-  if (e->columns) axes = KE_AXIS_BOTH;
   if (e->open == axes) return;
   close_nest(e);
   e->nest++;
   e->open = axes;
-  KE_LINE(e, "%s{", e->columns ? "ROWS COLS " : loops[axes]);
+  KE_LINE(e, "%s{", loops[axes]);
   e->indent++;
-  if (e->columns) KE_LINE(e, "const long k0 = g0 + c;");
 }
 
 /* ---- instructions ---- */
@@ -358,7 +354,7 @@ static void declare(ke_emit *e, int32_t first, int32_t len)
     const ke_emit_temp *t = &e->temp[ins->dst];
 
     if (t->shared && !(ins->op == KE_I_FOLD && ins->keep))
-      KE_LINE(e, "vr t%" PRId32 "%s;", ins->dst, e->columns ? "[R][C]" : sizes[t->axes]);
+      KE_LINE(e, "vr t%" PRId32 "%s;", ins->dst, sizes[t->axes]);
     if (ins->op == KE_I_FOLD) i += ins->len;
   }
 }

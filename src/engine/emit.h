@@ -2,7 +2,7 @@
  *
  * Shared by the emitters of C and CUDA, which print the loops over tiles and the reductions. What is printed
  * is written in macros that the emitter's prelude defines:
- *   ROWS, VECS, COLS    loops over r (rows), v (vectors of items), c (components of a group), unrolled
+ *   ROWS, VECS    loops over r (rows) and v (vectors of items), unrolled
  *   ONCE(i), KEPT(i), RED(i)    component i of the pass's arrays, as vectors; KEPT uses r, RED uses v
  *   KE_OP_<name>(a, ...)        an operation; ke_emit_ops prints those that were used
  *
@@ -23,7 +23,6 @@ enum { KE_AXIS_ROW = 1, KE_AXIS_LANE = 2, KE_AXIS_BOTH = 3 };
 
 typedef struct {
   uint8_t axes;  /* along which its values differ */
-  bool head;     /* defined in the head: seen by all segments */
   bool shared;   /* an array, because it crosses loop nests */
   int32_t nest;  /* where it was defined last */
   const ke_instr *sunk; /* not a variable: printed where it is used, once */
@@ -35,7 +34,6 @@ typedef struct {
   ke_emit_temp *temp; /* [ntemp] */
   bool used[KE_OP_COUNT];
   bool dry;
-  bool columns; /* nests run over rows and the columns of a group, v is fixed */
   int indent;
   int unroll;   /* most trips of a fold written out */
   int cells;    /* rows * vectors */

@@ -1,13 +1,14 @@
 /* C source of a pass's pair kernel: the loops over chunks, row blocks and steps, and the reductions.
  *
  *   ke_kernel_run     chunks of items, row blocks in each
- *     steps           a chunk for R rows: the pair program, step by step; narrow reductions accumulate in
- *                     registers and go to the state at the end; what wide ones need is held in scratch,
- *                     over which a second loop runs for each group of C components
+ *     steps           a chunk for R rows: the pair program, step by step, and what it adds to accumulators;
+ *                     at the end these go to the state
  *
- * Lanes are items. A step that is not wholly within [i0, i1) runs the same pair program, but accumulates by a
- * copy of that code which puts the neutral element into the lanes outside. The code within a step is printed
- * by emit.c, in the macros of `macros` below. The source depends on the pass and the tiling alone. */
+ * Accumulators are vectors: their lanes are those of the items. A *narrow* reduction has them in registers,
+ * its components written out; a *wide* one has them in scratch (the first cache) and loops over components.
+ * A step that is not wholly within [i0, i1) runs the same pair program, but accumulates by a copy of that
+ * code which puts the neutral element into the lanes outside. The code within a step is printed by emit.c,
+ * in the macros of `macros` below. The source depends on the pass and the tiling alone. */
 #include "backend.h"
 #include "emit.h"
 #include "emit_c.h"
@@ -21,9 +22,7 @@ typedef struct {
   ke_emit e;
   const ke_pass *pass;
   ke_tiling t;
-  int32_t *held;    /* [ntemp] place in scratch of a head temporary, or -1 */
-  int32_t *score;   /* [nreduce] place in scratch of a wide SUMEXP's score, or -1 */
-  int nheld;
+  int64_t scratch; /* vectors of it used so far */
 } kernel;
 
 /* What the lines of a reduction need to know while a segment is printed. */
@@ -40,11 +39,9 @@ static const char macros[] =
     "#define EACH(x, n) UNROLL for (int x = 0; x < (n); x++)\n"
     "#define ROWS EACH(r, R)\n"
     "#define VECS EACH(v, JR)\n"
-    "#define COLS EACH(c, C)\n"
     "#define ONCE(i) k_set(once[i])\n"
     "#define KEPT(i) k_set(kept[(long)(i) * R + r])\n"
     "#define RED(i) (*(const vr *)(red + (long)(i) * T + v * KE_W))\n"
-    "#define HELD(q) (*(vr *)(scratch + (((q) * (long)CHUNK + i) * R + r) * S + v * KE_W))\n"
     "#define STEPPING for (long i = 0, s = first % STEPS; i < n; i++, s = s + 1 < STEPS ? s + 1 : 0,"
     " red += s ? S : S + (RW - 1L) * T)\n"
     "#define MASKED K_RARE((first + i) * S < task->i0 || (first + i + 1) * S > task->i1)\n"
@@ -101,27 +98,10 @@ static const char sumexp_text[] =
     "    if (state[0] == -K_INF && (state[k] < 0 || state[k] > 0)) state[0] = -BIG;\n"
     "}\n";
 
-/* ---- what is held for wide reductions ---- */
+/* ---- reductions ---- */
 static bool wide(const kernel *k, int32_t q)
 {
   return ke_tiling_wide(&k->t, &k->pass->reduce[q]);
-}
-
-static void hold(kernel *k, const ke_place *p)
-{
-  if (p->kind == KE_AT_TEMP && k->e.temp[p->base].head && k->held[p->base] < 0)
-    k->held[p->base] = k->nheld++;
-}
-
-static void hold_segment(kernel *k, const ke_segment *seg)
-{
-  for (int32_t i = seg->first; i < seg->first + seg->len; i++) {
-    const ke_instr *ins = &k->pass->pair.code[i];
-    int nsrc = ins->op == KE_I_FOLD ? 1 : ke_ops[ins->op].arity;
-
-    for (int s = 0; s < nsrc; s++) hold(k, &ins->src[s]);
-  }
-  hold(k, &seg->result);
 }
 
 /* Products that go into one sum and nowhere else. */
@@ -131,7 +111,7 @@ static void sink_products(kernel *k)
 
   for (int32_t q = 0; q < pass->nreduce; q++) {
     const ke_reduce *r = &pass->reduce[q];
-    bool alone = r->kind == KE_RED_SUM && !wide(k, q);
+    bool alone = r->kind == KE_RED_SUM;
 
     for (int32_t p = 0; p < pass->nreduce; p++)
       if (pass->reduce[p].kind == KE_RED_SUMEXP || (p != q && pass->reduce[p].seg == r->seg))
@@ -140,18 +120,6 @@ static void sink_products(kernel *k)
   }
 }
 
-static void find_held(kernel *k)
-{
-  for (int32_t q = 0; q < k->pass->nreduce; q++) {
-    const ke_reduce *r = &k->pass->reduce[q];
-
-    if (!wide(k, q)) continue;
-    for (int32_t s = 0; s < r->nseg; s++) hold_segment(k, &k->pass->pair.seg[r->seg + s]);
-    if (r->kind == KE_RED_SUMEXP) k->score[q] = k->nheld++;
-  }
-}
-
-/* ---- reductions in registers ---- */
 static bool is_extreme(const ke_reduce *r)
 {
   return r->kind == KE_RED_MIN || r->kind == KE_RED_MAX;
@@ -167,101 +135,130 @@ static const char *worst(const ke_reduce *r)
   return r->kind == KE_RED_MIN ? "K(K_INF)" : "K(-K_INF)";
 }
 
-/* Accumulators of `count` components, a number or the name of one. */
-static void declare_accumulators(kernel *k, int32_t q, const char *count)
+/* Names of a reduction's accumulators: values (sums, or the best so far), and where the best were. */
+static const char *value_name(const ke_reduce *r)
+{
+  return is_extreme(r) ? "best" : "sum";
+}
+
+static void declare_array(kernel *k, int32_t q, const char *type, const char *name)
+{
+  ke_emit *e = &k->e;
+  int32_t width = k->pass->reduce[q].width;
+
+  if (!wide(k, q)) {
+    KE_LINE(e, "%s %s%d[R][%" PRId32 "];", type, name, q, width);
+    return;
+  }
+  KE_LINE(e, "%s (*restrict %s%d)[%" PRId32 "] = (%s(*)[%" PRId32 "])((vr *)task->scratch + %" PRId64 ");",
+          type, name, q, width, type, width, k->scratch);
+  k->scratch += (int64_t)width * k->t.rows;
+}
+
+static void declare_accumulators(kernel *k, int32_t q)
 {
   ke_emit *e = &k->e;
   const ke_reduce *r = &k->pass->reduce[q];
+  const char *loop = wide(k, q) ? "for (long k = 0; k < " : "EACH(k, ";
+  const char *loop_end = wide(k, q) ? "; k++)" : ")";
 
-  if (is_extreme(r)) {
-    KE_LINE(e, "vr best%d[R][%s];", q, count);
-    KE_LINE(e, "vi where%d[R][%s];", q, count);
-    KE_LINE(e, "ROWS EACH(k, %s) best%d[r][k] = k_set(%s), where%d[r][k] = (vi){0};", count, q,
-            worst(r), q);
-  } else {
-    KE_LINE(e, "vr sum%d[R][%s];", q, count);
-    KE_LINE(e, "ROWS EACH(k, %s) sum%d[r][k] = k_set(0);", count, q);
-  }
-}
-
-static void declare_top(kernel *k, int32_t q)
-{
-  ke_emit *e = &k->e;
-
+  declare_array(k, q, "vr", value_name(r));
+  if (is_extreme(r)) declare_array(k, q, "vi", "where");
+  KE_LINE(e, "ROWS %s%" PRId32 "%s {", loop, r->width, loop_end);
+  KE_LINE(e, "  %s%d[r][k] = k_set(%s);", value_name(r), q, is_extreme(r) ? worst(r) : "0");
+  if (is_extreme(r)) KE_LINE(e, "  where%d[r][k] = (vi){0};", q);
+  KE_LINE(e, "}");
+  if (r->kind != KE_RED_SUMEXP) return;
   KE_LINE(e, "real top%d[R];", q);
-  KE_LINE(e, "for (int r = 0; r < R; r++)");
-  KE_LINE(e, "  top%d[r] = r < live ? (real)state[r * SW + %d] : K(-K_INF);", q,
-          k->pass->reduce[q].state);
-}
-
-static void declare_narrow(kernel *k, int32_t q)
-{
-  ke_emit *e = &k->e;
-  char count[16];
-
-  snprintf(count, sizeof count, "%" PRId32, k->pass->reduce[q].width);
-  declare_accumulators(k, q, count);
-  if (k->pass->reduce[q].kind != KE_RED_SUMEXP) return;
-  declare_top(k, q);
   KE_LINE(e, "vr from%d[R];", q);
+  KE_LINE(e, "ROWS top%d[r] = r < live ? (real)state[r * SW + %" PRId32 "] : K(-K_INF);", q, r->state);
   KE_LINE(e, "ROWS from%d[r] = k_set(finite(top%d[r]));", q, q);
 }
 
-/* One component of one pair of vectors into its accumulator, `[r][%s]` of it. */
+/* Where the accumulators of a segment's component are: [r] of copies that the loop takes, or [r][..]. */
+static void accumulator_index(const kernel *k, int32_t q, const ke_segment *seg, char *text, size_t size)
+{
+  if (wide(k, q))
+    snprintf(text, size, "[r]");
+  else if (seg->n > 1)
+    snprintf(text, size, "%d[r][%" PRId32 " + k0]", (int)q, seg->out);
+  else
+    snprintf(text, size, "%d[r][%" PRId32 "]", (int)q, seg->out);
+}
+
+/* One component of one pair of vectors into its accumulator. */
 static void print_accumulate(ke_emit *e, const void *data)
 {
   const value *x = data;
   const ke_reduce *r = &x->k->pass->reduce[x->q];
   const bool sumexp = r->kind == KE_RED_SUMEXP;
-  char at[32];
+  char at[48];
 
-  if (e->columns)
-    snprintf(at, sizeof at, "c");
-  else if (x->seg->n > 1)
-    snprintf(at, sizeof at, "%" PRId32 " + k0", x->seg->out);
-  else
-    snprintf(at, sizeof at, "%" PRId32, x->seg->out);
+  accumulator_index(x->k, x->q, x->seg, at, sizeof at);
   ke_emit_indent(e);
   KE_TEXT(e, "vr x = ");
-  if (sumexp) KE_TEXT(e, "exp%d[r]%s", x->q, e->columns ? "" : "[v]");
+  if (sumexp) KE_TEXT(e, "exp%d[r][v]", x->q);
   if (sumexp && !is_one(&x->seg->result)) KE_TEXT(e, " * ");
   if (!sumexp || !is_one(&x->seg->result)) ke_emit_place(e, &x->seg->result);
   KE_TEXT(e, ";\n");
   if (x->masked)
     KE_LINE(e, "x = k_select(IN(v), x, k_set(%s));", is_extreme(r) ? worst(r) : "0");
   if (is_extreme(r)) {
-    KE_LINE(e, "const vi hit = x %c best%d[r][%s];", r->kind == KE_RED_MIN ? '<' : '>', x->q, at);
-    KE_LINE(e, "best%d[r][%s] = k_select(hit, x, best%d[r][%s]);", x->q, at, x->q, at);
-    KE_LINE(e,
-            "where%d[r][%s] = (vi)k_select(hit, (vr)(item + v * KE_W), (vr)where%d[r][%s]);",
-            x->q, at, x->q, at);
+    KE_LINE(e, "const vi hit = x %c best%s;", r->kind == KE_RED_MIN ? '<' : '>', at);
+    KE_LINE(e, "best%s = k_select(hit, x, best%s);", at, at);
+    KE_LINE(e, "where%s = (vi)k_select(hit, (vr)(item + v * KE_W), (vr)where%s);", at, at);
   } else {
-    KE_LINE(e, "sum%d[r][%s] += x;", x->q, at);
+    KE_LINE(e, "sum%s += x;", at);
   }
+}
+
+/* Copy accumulators of one component out of scratch, or back. */
+static void take(kernel *k, int32_t q, const ke_segment *seg, bool back)
+{
+  ke_emit *e = &k->e;
+  const ke_reduce *r = &k->pass->reduce[q];
+  const char *names[] = {value_name(r), "where"};
+
+  for (int c = 0; c < (is_extreme(r) ? 2 : 1); c++) {
+    char at[64];
+
+    snprintf(at, sizeof at, "%s%d[r][%" PRId32 "%s]", names[c], (int)q, seg->out,
+             seg->n > 1 ? " + k0" : "");
+    if (back)
+      KE_LINE(e, "ROWS %s = %s[r];", at, names[c]);
+    else
+      KE_LINE(e, "%s %s[R]; ROWS %s[r] = %s;", c ? "vi" : "vr", names[c], names[c], at);
+  }
+}
+
+static void accumulate_segment(kernel *k, int32_t q, const ke_segment *seg, bool masked)
+{
+  ke_emit *e = &k->e;
+  const value x = {k, q, seg, masked};
+  const ke_emit_tail tail = {KE_AXIS_BOTH, print_accumulate, &x};
+
+  if (seg->n == 1)
+    KE_LINE(e, "{");
+  else if (wide(k, q))
+    KE_LINE(e, "for (long k0 = 0; k0 < %" PRId32 "; k0++) {", seg->n);
+  else
+    KE_LINE(e, "EACH(k0, %" PRId32 ") {", seg->n);
+  e->loops = seg->n > 1;
+  e->indent++;
+  if (wide(k, q)) take(k, q, seg, false);
+  ke_emit_list(e, seg->first, seg->len, &tail);
+  if (wide(k, q)) take(k, q, seg, true);
+  e->indent--;
+  KE_LINE(e, "}");
+  e->loops = 0;
 }
 
 static void accumulate_segments(kernel *k, int32_t q, bool masked)
 {
-  ke_emit *e = &k->e;
   const ke_reduce *r = &k->pass->reduce[q];
 
-  for (int32_t s = 0; s < r->nseg; s++) {
-    const ke_segment *seg = &k->pass->pair.seg[r->seg + s];
-    const value x = {k, q, seg, masked};
-    const ke_emit_tail tail = {KE_AXIS_BOTH, print_accumulate, &x};
-
-    if (seg->n > 1) {
-      KE_LINE(e, "EACH(k0, %" PRId32 ") {", seg->n);
-      e->loops = 1;
-    } else {
-      KE_LINE(e, "{");
-    }
-    e->indent++;
-    ke_emit_list(e, seg->first, seg->len, &tail);
-    e->indent--;
-    KE_LINE(e, "}");
-    e->loops = 0;
-  }
+  for (int32_t s = 0; s < r->nseg; s++)
+    accumulate_segment(k, q, &k->pass->pair.seg[r->seg + s], masked);
 }
 
 /* A step not wanted whole: the lanes wanted are low <= lane + v * KE_W < high. */
@@ -295,7 +292,7 @@ static bool needs_mask(const kernel *k, int32_t q)
   return r->kind != KE_RED_SUMEXP || r->nseg != 1 || !is_one(&k->pass->pair.seg[r->seg].result);
 }
 
-static void accumulate_narrow(kernel *k, int32_t q)
+static void accumulate(kernel *k, int32_t q)
 {
   ke_emit *e = &k->e;
 
@@ -320,7 +317,8 @@ static void print_score(ke_emit *e, const void *data)
   KE_TEXT(e, ";\n");
 }
 
-static void scores(kernel *k, int32_t q)
+/* Scores of a block, then what they are raised to; the largest rises seldom. */
+static void exponentials(kernel *k, int32_t q)
 {
   ke_emit *e = &k->e;
   const value x = {k, q, NULL, false};
@@ -331,14 +329,6 @@ static void scores(kernel *k, int32_t q)
   if_masked(e);
   KE_LINE(e, "ROWS VECS exp%d[r][v] = k_select(IN(v), exp%d[r][v], k_set(K(-K_INF)));", q, q);
   end_masked(e);
-}
-
-/* Scores of a block, then what they are raised to; the largest rises seldom. */
-static void exponentials_narrow(kernel *k, int32_t q)
-{
-  ke_emit *e = &k->e;
-
-  scores(k, q);
   KE_LINE(e, "{");
   KE_LINE(e, "  vr high[R];");
   KE_LINE(e, "  vi rises = {0};");
@@ -352,186 +342,56 @@ static void exponentials_narrow(kernel *k, int32_t q)
   KE_LINE(e, "    real factor[R];");
   KE_LINE(e, "    rise(high, top%d, factor);", q);
   KE_LINE(e, "    ROWS from%d[r] = k_set(finite(top%d[r]));", q, q);
-  KE_LINE(e, "    ROWS EACH(k, %" PRId32 ") sum%d[r][k] *= factor[r];", k->pass->reduce[q].width, q);
+  if (wide(k, q))
+    KE_LINE(e, "    ROWS for (long k = 0; k < %" PRId32 "; k++) sum%d[r][k] *= factor[r];",
+            k->pass->reduce[q].width, q);
+  else
+    KE_LINE(e, "    ROWS EACH(k, %" PRId32 ") sum%d[r][k] *= factor[r];", k->pass->reduce[q].width,
+            q);
   KE_LINE(e, "  }");
   KE_LINE(e, "  ROWS VECS exp%d[r][v] = k_exp(exp%d[r][v] - from%d[r]);", q, q, q);
   KE_LINE(e, "}");
 }
 
-/* Add accumulators [r][k], k < count, to state[r * SW + base + k]; `wanted` is "" or a condition on k. */
-static void add_to_state(kernel *k, int32_t q, const char *count, const char *base, const char *wanted)
+/* ---- accumulators to the state ---- */
+/* Registers cannot be looped over, so that their values are copied first. */
+static void copy_accumulators(kernel *k, int32_t q)
 {
   ke_emit *e = &k->e;
   const ke_reduce *r = &k->pass->reduce[q];
 
-  KE_LINE(e, "{");
-  e->indent++;
-  if (is_extreme(r)) {
-    KE_LINE(e, "vr b[R][%s];", count);
-    KE_LINE(e, "vi w[R][%s];", count);
-    KE_LINE(e, "ROWS EACH(k, %s) b[r][k] = best%d[r][k], w[r][k] = where%d[r][k];", count, q, q);
-  } else {
-    KE_LINE(e, "vr b[R][%s];", count);
-    KE_LINE(e, "ROWS EACH(k, %s) b[r][k] = sum%d[r][k];", count, q);
-  }
-  KE_LINE(e, "for (int r = 0; r < live; r++)");
-  KE_LINE(e, "  for (int k = 0; k < %s; k++)", count);
-  if (*wanted) KE_LINE(e, "    %s", wanted);
+  KE_LINE(e, "vr x[R][%" PRId32 "]; ROWS EACH(k, %" PRId32 ") x[r][k] = %s%d[r][k];", r->width,
+          r->width, value_name(r), q);
   if (is_extreme(r))
-    KE_LINE(e, "      %s(state + r * SW + %s + k, %" PRId32 ", &b[r][k], &w[r][k], first * S);",
-            r->kind == KE_RED_MIN ? "least" : "largest", base, r->width);
-  else
-    KE_LINE(e, "      state[r * SW + %s + k] += k_hsum(b[r][k]);", base);
-  e->indent--;
-  KE_LINE(e, "}");
+    KE_LINE(e, "vi w[R][%" PRId32 "]; ROWS EACH(k, %" PRId32 ") w[r][k] = where%d[r][k];", r->width,
+            r->width, q);
 }
 
-static void settle(kernel *k, const ke_reduce *r)
+static void flush(kernel *k, int32_t q)
 {
-  KE_LINE(&k->e, "for (int r = 0; r < live; r++)");
-  KE_LINE(&k->e, "  settle_state(state + r * SW + %" PRId32 ", %" PRId32 ");", r->state, r->width);
-}
-
-static void flush_narrow(kernel *k, int32_t q)
-{
+  ke_emit *e = &k->e;
   const ke_reduce *r = &k->pass->reduce[q];
   const bool sumexp = r->kind == KE_RED_SUMEXP;
-  char count[16], base[16];
-
-  snprintf(count, sizeof count, "%" PRId32, r->width);
-  snprintf(base, sizeof base, "%" PRId32, r->state + (sumexp ? 1 : 0));
-  if (sumexp)
-    KE_LINE(&k->e, "for (int r = 0; r < live; r++)"
-                   " rise_state(state + r * SW + %" PRId32 ", %" PRId32 ", top%d[r]);",
-            r->state, r->width, q);
-  add_to_state(k, q, count, base, "");
-  if (sumexp)
-    settle(k, r);
-}
-
-/* ---- wide reductions ---- */
-static void print_hold(ke_emit *e, const void *data)
-{
-  const kernel *k = data;
-
-  for (int32_t t = 0; t < k->pass->pair.ntemp; t++) {
-    const ke_place temp = {.kind = KE_AT_TEMP, .base = t};
-
-    if (k->held[t] < 0) continue;
-    ke_emit_indent(e);
-    KE_TEXT(e, "HELD(%" PRId32 ") = ", k->held[t]);
-    ke_emit_place(e, &temp);
-    KE_TEXT(e, ";\n");
-  }
-}
-
-static void hold_scores(kernel *k, int32_t q)
-{
-  ke_emit *e = &k->e;
 
   KE_LINE(e, "{");
   e->indent++;
-  scores(k, q);
-  KE_LINE(e, "ROWS VECS HELD(%" PRId32 ") = exp%d[r][v];", k->score[q], q);
-  KE_LINE(e, "ROWS VECS high%d[r] = k_max(exp%d[r][v], high%d[r]);", q, q, q);
+  if (wide(k, q))
+    KE_LINE(e, "vr (*x)[%" PRId32 "] = %s%d;", r->width, value_name(r), q);
+  if (wide(k, q) && is_extreme(r)) KE_LINE(e, "vi (*w)[%" PRId32 "] = where%d;", r->width, q);
+  if (!wide(k, q)) copy_accumulators(k, q);
+  KE_LINE(e, "for (int r = 0; r < live; r++) {");
+  KE_LINE(e, "  double *to = state + r * SW + %" PRId32 ";", r->state);
+  if (sumexp) KE_LINE(e, "  rise_state(to, %" PRId32 ", top%d[r]);", r->width, q);
+  KE_LINE(e, "  for (long k = 0; k < %" PRId32 "; k++)", r->width);
+  if (is_extreme(r))
+    KE_LINE(e, "    %s(to + k, %" PRId32 ", &x[r][k], &w[r][k], first * S);",
+            r->kind == KE_RED_MIN ? "least" : "largest", r->width);
+  else
+    KE_LINE(e, "    to[%sk] += k_hsum(x[r][k]);", sumexp ? "1 + " : "");
+  if (sumexp) KE_LINE(e, "  settle_state(to, %" PRId32 ");", r->width);
+  KE_LINE(e, "}");
   e->indent--;
   KE_LINE(e, "}");
-}
-
-/* Scores held become exponentials, states rise to the largest score of the chunk. */
-static void exponentials_wide(kernel *k, int32_t q)
-{
-  ke_emit *e = &k->e;
-  const ke_reduce *r = &k->pass->reduce[q];
-
-  KE_LINE(e, "{");
-  KE_LINE(e, "  vr high[R];");
-  KE_LINE(e, "  real factor[R];");
-  KE_LINE(e, "  ROWS high[r] = high%d[r];", q);
-  KE_LINE(e, "  rise(high, top%d, factor);", q);
-  KE_LINE(e, "  for (int r = 0; r < live; r++)");
-  KE_LINE(e, "    rise_state(state + r * SW + %" PRId32 ", %" PRId32 ", top%d[r]);", r->state,
-          r->width, q);
-  KE_LINE(e, "  for (long i = 0; i < n; i++)");
-  KE_LINE(e, "    for (int r = 0; r < R; r++)");
-  KE_LINE(e, "      VECS HELD(%" PRId32 ") = k_exp(HELD(%" PRId32 ") - k_set(finite(top%d[r])));",
-          k->score[q], k->score[q], q);
-  KE_LINE(e, "}");
-}
-
-/* What is held, one vector of items; the compiler drops what the segment does not use. */
-static void take_held(kernel *k, int32_t q)
-{
-  ke_emit *e = &k->e;
-  for (int32_t t = 0; t < k->pass->pair.ntemp; t++) {
-    if (k->held[t] < 0) continue;
-    KE_LINE(e, "vr t%" PRId32 "[R];", t);
-    KE_LINE(e, "ROWS t%" PRId32 "[r] = HELD(%" PRId32 ");", t, k->held[t]);
-  }
-  if (k->score[q] >= 0) {
-    KE_LINE(e, "vr exp%d[R];", q);
-    KE_LINE(e, "ROWS exp%d[r] = HELD(%" PRId32 ");", q, k->score[q]);
-  }
-}
-
-static void accumulate_group(kernel *k, int32_t q, const ke_segment *seg, bool masked)
-{
-  ke_emit *e = &k->e;
-  const value x = {k, q, seg, masked};
-  const ke_emit_tail tail = {KE_AXIS_BOTH, print_accumulate, &x};
-
-  KE_LINE(e, "%s {", masked ? "for (int v = 0; v < JR; v++)" : "VECS");
-  e->indent++;
-  take_held(k, q);
-  e->columns = true;
-  e->loops = 1;
-  ke_emit_list(e, seg->first, seg->len, &tail);
-  e->loops = 0;
-  e->columns = false;
-  e->indent--;
-  KE_LINE(e, "}");
-}
-
-/* A segment's components by groups of C; the last group may overlap the one before, whose components it
- * does not add again. */
-static void product(kernel *k, int32_t q, const ke_segment *seg)
-{
-  ke_emit *e = &k->e;
-  const ke_reduce *r = &k->pass->reduce[q];
-  const int columns = seg->n < k->t.columns ? seg->n : k->t.columns;
-  char base[48];
-
-  KE_LINE(e, "for (long g = 0; g < %" PRId32 "; g += %d) {", seg->n, columns);
-  e->indent++;
-  KE_LINE(e, "enum { C = %d };", columns);
-  KE_LINE(e, "const long g0 = g + C <= %" PRId32 " ? g : %" PRId32 " - C;", seg->n, seg->n);
-  declare_accumulators(k, q, "C");
-  KE_LINE(e, "red = items;");
-  if (is_extreme(r)) KE_LINE(e, "item = lane;");
-  KE_LINE(e, "STEPPING {");
-  e->indent++;
-  if_masked(e);
-  accumulate_group(k, q, seg, true);
-  if_not_masked(e);
-  accumulate_group(k, q, seg, false);
-  end_masked(e);
-  if (is_extreme(r)) KE_LINE(e, "item += S;");
-  e->indent--;
-  KE_LINE(e, "}");
-  snprintf(base, sizeof base, "%" PRId32 " + g0", r->state + seg->out + (r->kind == KE_RED_SUMEXP));
-  add_to_state(k, q, "C", base, "if (g0 + k >= g)");
-  e->indent--;
-  KE_LINE(e, "}");
-}
-
-static void reduce_wide(kernel *k, int32_t q)
-{
-  const ke_reduce *r = &k->pass->reduce[q];
-
-  if (r->kind == KE_RED_SUMEXP) exponentials_wide(k, q);
-  for (int32_t s = 0; s < r->nseg; s++) product(k, q, &k->pass->pair.seg[r->seg + s]);
-  if (r->kind == KE_RED_SUMEXP)
-    settle(k, r);
 }
 
 /* ---- the whole ---- */
@@ -555,7 +415,6 @@ static void begin_steps(kernel *k)
   KE_LINE(e, "const real *items = (const real *)task->red + first / STEPS * (RW * (long long)T)");
   KE_LINE(e, "    + first %% STEPS * S;");
   KE_LINE(e, "const real *restrict red = items;");
-  if (k->nheld) KE_LINE(e, "real *restrict scratch = task->scratch;");
   ke_emit_indent(e);
   KE_TEXT(e, "const vi lane = {0");
   for (int l = 1; l < k->t.lanes; l++) KE_TEXT(e, ", %d", l);
@@ -566,40 +425,22 @@ static void emit_steps(kernel *k)
 {
   ke_emit *e = &k->e;
   const ke_pass *pass = k->pass;
-  const ke_emit_tail hold = {KE_AXIS_BOTH, print_hold, k};
 
+  k->scratch = 0;
   begin_steps(k);
   if (any_extreme(k)) KE_LINE(e, "vi item = lane;");
-  for (int32_t q = 0; q < pass->nreduce; q++) {
-    if (!wide(k, q)) {
-      declare_narrow(k, q);
-    } else if (pass->reduce[q].kind == KE_RED_SUMEXP) {
-      declare_top(k, q);
-      KE_LINE(e, "vr high%d[R];", q);
-      KE_LINE(e, "ROWS high%d[r] = k_set(K(-K_INF));", q);
-    }
-  }
+  for (int32_t q = 0; q < pass->nreduce; q++) declare_accumulators(k, q);
   KE_LINE(e, "STEPPING {");
   e->indent++;
   ke_emit_list(e, 0, pass->pair.nhead, NULL);
   for (int32_t q = 0; q < pass->nreduce; q++) {
-    if (wide(k, q)) {
-      if (k->score[q] >= 0) hold_scores(k, q);
-      continue;
-    }
-    if (pass->reduce[q].kind == KE_RED_SUMEXP) exponentials_narrow(k, q);
-    accumulate_narrow(k, q);
+    if (pass->reduce[q].kind == KE_RED_SUMEXP) exponentials(k, q);
+    accumulate(k, q);
   }
-  if (k->nheld) ke_emit_list(e, 0, 0, &hold);
   if (any_extreme(k)) KE_LINE(e, "item += S;");
   e->indent--;
   KE_LINE(e, "}");
-  for (int32_t q = 0; q < pass->nreduce; q++) {
-    if (wide(k, q))
-      reduce_wide(k, q);
-    else
-      flush_narrow(k, q);
-  }
+  for (int32_t q = 0; q < pass->nreduce; q++) flush(k, q);
   e->indent = 0;
   KE_LINE(e, "}");
 }
@@ -654,32 +495,13 @@ static ke_status emit_all(kernel *k, ke_error *err)
   return out->failed ? ke_fail_memory(err) : KE_OK;
 }
 
-static ke_status open_kernel(kernel *k, ke_strbuf *out, ke_error *err)
-{
-  const ke_program *pair = &k->pass->pair;
-
-  KE_TRY(ke_emit_open(&k->e, pair, out, err));
-  k->e.unroll = k->t.unroll;
-  k->e.cells = k->t.rows * k->t.vectors;
-  k->held = malloc(((size_t)pair->ntemp + 1) * sizeof *k->held);
-  k->score = malloc(((size_t)k->pass->nreduce + 1) * sizeof *k->score);
-  if (!k->held || !k->score) return ke_fail_memory(err);
-  for (int32_t t = 0; t < pair->ntemp; t++) k->held[t] = -1;
-  for (int32_t q = 0; q < k->pass->nreduce; q++) k->score[q] = -1;
-  sink_products(k);
-  find_held(k);
-  if (k->nheld) k->t.chunk = ke_tiling_chunk(&k->t, k->pass, k->nheld);
-  return KE_OK;
-}
-
 static ke_shape shape_of(const kernel *k)
 {
   const ke_tiling *t = &k->t;
   ke_shape shape = {.real_bytes = t->real_bytes, .rows = t->rows};
 
   shape.tile = t->vectors * t->lanes * t->steps;
-  shape.scratch_bytes = (size_t)k->nheld * (size_t)t->chunk * (size_t)t->rows *
-                        (size_t)(t->vectors * t->vector_bytes);
+  shape.scratch_bytes = (size_t)k->scratch * (size_t)t->vector_bytes;
   return shape;
 }
 
@@ -691,8 +513,13 @@ ke_status ke_emit_c_tiled(const ke_pass *pass, const ke_tiling *tiling, ke_shape
   ke_status status;
 
   *source = NULL;
-  status = open_kernel(&k, &out, err);
-  if (status == KE_OK) status = emit_all(&k, err);
+  status = ke_emit_open(&k.e, &pass->pair, &out, err);
+  if (status == KE_OK) {
+    k.e.unroll = tiling->unroll;
+    k.e.cells = tiling->rows * tiling->vectors;
+    sink_products(&k);
+    status = emit_all(&k, err);
+  }
   if (status == KE_OK) {
     *shape = shape_of(&k);
     *source = out.text;
@@ -700,8 +527,6 @@ ke_status ke_emit_c_tiled(const ke_pass *pass, const ke_tiling *tiling, ke_shape
     ke_strbuf_free(&out);
   }
   ke_emit_close(&k.e);
-  free(k.held);
-  free(k.score);
   return status;
 }
 

@@ -9,13 +9,11 @@
 #include <stdint.h>
 
 enum {
-  LONG_FOLD = 24,         /* trips from which a block is shaped for the fold alone */
-  MOST_ITEMS = 1024,      /* summed in the pass's own precision */
-  CHUNK_BYTES = 192 << 10, /* of packed items that stay in the second cache while all rows pass */
-  HELD_BYTES = 16 << 10,  /* of values held for wide reductions, in the first */
+  MOST_ITEMS = 1024,       /* summed in the pass's own precision */
+  CHUNK_BYTES = 384 << 10, /* of packed items that stay in the second cache while all rows pass */
   TILE_BYTES = 8 << 10,
-  TILE_ITEMS = 128,       /* packing costs a call a tile, so short tiles only where components are many */
-  MOST_STATEMENTS = 6000  /* of a block, or compiling takes long */
+  TILE_ITEMS = 128,        /* packing costs a call a tile, so short tiles only where components are many */
+  MOST_STATEMENTS = 6000   /* of a block, or compiling takes long */
 };
 
 int64_t ke_code_size(const ke_program *program, int32_t first, int32_t len, int unroll)
@@ -44,8 +42,7 @@ static int32_t longest_fold(const ke_program *program)
   return n;
 }
 
-/* Vectors that one row of a reduction accumulates. */
-static int64_t accumulators(const ke_reduce *r)
+int64_t ke_accumulators(const ke_reduce *r)
 {
   switch (r->kind) {
   case KE_RED_MIN:
@@ -57,7 +54,7 @@ static int64_t accumulators(const ke_reduce *r)
 
 bool ke_tiling_wide(const ke_tiling *t, const ke_reduce *r)
 {
-  return accumulators(r) * t->rows > t->narrow;
+  return ke_accumulators(r) > t->narrow;
 }
 
 /* The block for a pass with no special needs. */
@@ -78,15 +75,11 @@ static void choose_block(ke_isa isa, bool long_fold, ke_tiling *t)
   }
 }
 
-/* Fewer rows where the accumulators of some narrow reduction would not fit, or the code grows long. */
+/* Smaller where the code would grow long. */
 static void fit_block(const ke_pass *pass, ke_tiling *t)
 {
   int64_t size = ke_code_size(&pass->pair, 0, pass->pair.ncode, t->unroll);
-  int64_t most = 0;
 
-  for (int32_t q = 0; q < pass->nreduce; q++)
-    if (accumulators(&pass->reduce[q]) * 2 <= t->narrow) most += accumulators(&pass->reduce[q]);
-  while (t->rows > 2 && most * t->rows > t->narrow) t->rows = t->rows > 4 ? 4 : 2;
   while (t->rows * t->vectors > 2 && size * t->rows * t->vectors > MOST_STATEMENTS) {
     if (t->rows >= t->vectors)
       t->rows = (t->rows + 1) / 2;
@@ -95,48 +88,32 @@ static void fit_block(const ke_pass *pass, ke_tiling *t)
   }
 }
 
+static void fit_tile(const ke_pass *pass, ke_tiling *t)
+{
+  int64_t step = t->vectors * t->lanes, item = (int64_t)pass->red_width * t->real_bytes;
+  int64_t items = MOST_ITEMS;
+
+  t->steps = 1;
+  while (step * t->steps * t->real_bytes < 64) t->steps *= 2;
+  while (2 * step * t->steps <= TILE_ITEMS && 2 * step * t->steps * item <= TILE_BYTES) t->steps *= 2;
+  if (item && items > CHUNK_BYTES / item) items = CHUNK_BYTES / item;
+  t->chunk = items > step ? (int)(items / step) : 1;
+}
+
 void ke_tiling_choose(const ke_pass *pass, int real_bytes, ke_isa isa, ke_tiling *out)
 {
   ke_tiling t = {.real_bytes = real_bytes, .unroll = 16};
-  int registers = isa == KE_ISA_AVX512 ? 32 : 16, step, wide_rows;
 
   t.vector_bytes = isa == KE_ISA_AVX512 ? 64 : isa == KE_ISA_AVX2 ? 32 : 16;
   t.lanes = t.vector_bytes / real_bytes;
-  t.narrow = registers == 32 ? 20 : 12;
+  t.narrow = 8;
   if (pass->kept == KE_NONE) { /* one row */
     t.rows = 1;
     t.vectors = 4;
   } else {
-    choose_block(isa, longest_fold(&pass->pair) >= LONG_FOLD, &t);
+    choose_block(isa, longest_fold(&pass->pair) > t.unroll, &t);
   }
   fit_block(pass, &t);
-  wide_rows = t.rows;
-  t.columns = (registers - 4) / wide_rows;
-  if (t.columns > 4) t.columns = 4;
-  for (int32_t q = 0; q < pass->nreduce; q++)
-    if (pass->reduce[q].kind != KE_RED_SUM && pass->reduce[q].kind != KE_RED_SUMEXP)
-      t.columns = t.columns > 2 ? 2 : 1;
-  step = t.vectors * t.lanes;
-  t.steps = 1;
-  while (step * t.steps * real_bytes < 64) t.steps *= 2;
-  while (2 * step * t.steps <= TILE_ITEMS &&
-         2 * (int64_t)step * t.steps * real_bytes * pass->red_width <= TILE_BYTES)
-    t.steps *= 2;
-  t.chunk = ke_tiling_chunk(&t, pass, 0);
+  fit_tile(pass, &t);
   *out = t;
-}
-
-int ke_tiling_chunk(const ke_tiling *t, const ke_pass *pass, int held)
-{
-  int64_t step = t->vectors * t->lanes, items = MOST_ITEMS, fit;
-
-  if (pass->red_width) {
-    fit = CHUNK_BYTES / ((int64_t)pass->red_width * t->real_bytes);
-    if (items > fit) items = fit;
-  }
-  if (held) {
-    fit = HELD_BYTES / ((int64_t)held * t->rows * t->real_bytes);
-    if (items > fit) items = fit;
-  }
-  return items > step ? (int)(items / step) : 1;
 }

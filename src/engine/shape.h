@@ -15,20 +15,17 @@ typedef struct {
   int rows;    /* R: kept rows of a block */
   int vectors; /* JR: vectors of items of a block; a step is JR * W items */
   int steps;   /* of a tile, which is JR * W * steps items */
-  int chunk;   /* steps summed in registers before they go to the state */
-  int columns; /* C: components at a time of a wide reduction */
-  int narrow;  /* most accumulators of a block that stay in registers; more make a reduction wide */
+  int chunk;   /* steps summed before they go to the state */
+  int narrow;  /* most accumulators of a reduction and row that stay in registers; more lie in scratch */
   int unroll;  /* most trips of a fold that is written out */
 } ke_tiling;
 
 /* Choose for a pass of kind PAIRS. */
 void ke_tiling_choose(const ke_pass *pass, int real_bytes, ke_isa isa, ke_tiling *out);
 
-/* Is the reduction summed in a second loop over groups of components, from values kept in scratch? */
+/* Vectors that one row of a reduction accumulates, and whether they lie in scratch. */
+int64_t ke_accumulators(const ke_reduce *reduce);
 bool ke_tiling_wide(const ke_tiling *tiling, const ke_reduce *reduce);
-
-/* Chunk for a pass of which `held` values a pair wait in scratch for wide reductions. */
-int ke_tiling_chunk(const ke_tiling *tiling, const ke_pass *pass, int held);
 
 /* Statements of code[first, first + len), folds of at most `unroll` trips written out. */
 int64_t ke_code_size(const ke_program *program, int32_t first, int32_t len, int unroll);

@@ -499,29 +499,29 @@ static void compare(const char *what, ke_kernel_fn fn, const ke_pass *p, const k
   free(got);
 }
 
+typedef struct {
+  const char *name;
+  void (*spoil)(const ke_pass *, data *); /* what is done to the data, or NULL */
+  int64_t most;                           /* items, if not 0 */
+} subject;
+
 /* Rows and items that cross the borders of blocks, tiles and chunks; pieces that start and end anywhere. */
-static void compare_sizes(const char *what, ke_kernel_fn fn, const ke_pass *p, const ke_shape *s,
-                          void (*spoil)(const ke_pass *, data *))
+static void compare_sizes(const subject *what, ke_kernel_fn fn, const ke_pass *p, const ke_shape *s)
 {
   static const int64_t rows[] = {1, 2, 7, 9}, items[] = {1, 1100, 150, 33};
 
   for (int k = 0; k < 4; k++) {
-    int64_t n = items[k];
+    int64_t n = what->most && items[k] > what->most ? what->most : items[k];
     const int64_t all[] = {0, n}, some[] = {0, 1, 1 + n / 9, 2 + n / 9, n / 2 + 1, n};
     data d = make_data(p, p->kept == KE_NONE ? 1 : rows[k], n);
 
-    if (spoil) spoil(p, &d);
-    compare(what, fn, p, s, &d, all, 2);
-    if (n > 30) compare(what, fn, p, s, &d, some, 6);
-    if (n > 30) compare(what, fn, p, s, &d, some + 2, 3);
+    if (what->spoil) what->spoil(p, &d);
+    compare(what->name, fn, p, s, &d, all, 2);
+    if (n > 30) compare(what->name, fn, p, s, &d, some, 6);
+    if (n > 30) compare(what->name, fn, p, s, &d, some + 2, 3);
     free_data(&d);
   }
 }
-
-typedef struct {
-  const char *name;
-  void (*spoil)(const ke_pass *, data *);
-} subject;
 
 static void compare_tiled(workshop *w, const subject *what, const ke_pass *pass, const ke_tiling *tiling)
 {
@@ -536,7 +536,7 @@ static void compare_tiled(workshop *w, const subject *what, const ke_pass *pass,
   if (status != KE_OK) return;
   fn = load(w, source, beyond, &compiled);
   CHECK_MSG(compiled && (fn || beyond), "%s does not compile:\n%s", what->name, source);
-  if (fn) compare_sizes(what->name, fn, pass, &shape, what->spoil);
+  if (fn) compare_sizes(what, fn, pass, &shape);
   free(source);
 }
 
@@ -815,7 +815,7 @@ static ke_place random_code(sheet *s, int loops, int depth, int *temps, int ntem
 {
   static const int ops[] = {KE_OP_Add, KE_OP_Mult, KE_OP_Subtract, KE_OP_Square, KE_OP_Abs, KE_OP_Minus,
                             KE_OP_IfElse, KE_OP_Sin};
-  static const int trips[] = {1, 2, 3, 17};
+  static const int trips[] = {1, 2, 3, 17}; /* 17 is too many to write out */
   ke_place result = random_place(s, loops, temps, ntemps);
 
   for (int k = 0; k < budget && s->pass.pair.ncode < MAX_CODE - 24; k++) {
@@ -823,7 +823,7 @@ static ke_place random_code(sheet *s, int loops, int depth, int *temps, int ntem
 
     if (depth < KE_MAX_LOOPS && pick(4) == 0) {
       int inside[MAX_CODE];
-      ke_instr *fold = open_fold(s, trips[pick(4)], depth);
+      ke_instr *fold = open_fold(s, trips[pick(depth ? 3 : 4)], depth);
 
       memcpy(inside, temps, (size_t)ntemps * sizeof *inside);
       result = close_fold(s, fold,
@@ -866,7 +866,7 @@ static sheet random_program(void)
 static void test_programs(workshop *w)
 {
   sheet s = gauss(3);
-  subject what = {"gauss", NULL};
+  subject what = {"gauss", NULL, 0};
 
   compare_both(w, &what, &s);
   s = gauss(20);
@@ -897,11 +897,13 @@ static void test_programs(workshop *w)
   s = extreme_folds(19);
   compare_isa(w, &what, &s, 8, ke_cpu_isa());
   what.name = "nested folds";
+  what.most = 50;
   s = nested(3, 2, 2);
   compare_isa(w, &what, &s, 8, ke_cpu_isa());
   s = nested(18, 17, 19);
   compare_isa(w, &what, &s, 4, ke_cpu_isa());
   what.name = "mixed, narrow";
+  what.most = 0;
   s = mixed(2);
   compare_isa(w, &what, &s, 4, ke_cpu_isa());
   what.name = "mixed, wide";
@@ -914,7 +916,7 @@ static void test_programs(workshop *w)
 
 static void test_operations(workshop *w)
 {
-  subject what = {"every operation", NULL};
+  subject what = {"every operation", NULL, 0};
   sheet s = every_op();
   ke_tiling t;
 
@@ -930,7 +932,7 @@ static void test_operations(workshop *w)
 static void test_extremes(workshop *w)
 {
   static const ke_reduce_kind kinds[] = {KE_RED_MIN, KE_RED_MAX};
-  subject what = {"value and index", few_values};
+  subject what = {"value and index", few_values, 0};
 
   for (int k = 0; k < 2; k++) {
     sheet s = extreme(kinds[k], 1);
@@ -947,7 +949,7 @@ static void test_sumexp(workshop *w)
   static const int widths[] = {0, 3, 20};
 
   for (int k = 0; k < 9; k++) {
-    subject what = {"sum of exponentials", spoils[k % 3]};
+    subject what = {"sum of exponentials", spoils[k % 3], 0};
     sheet s = logsumexp(widths[k / 3]);
 
     compare_isa(w, &what, &s, k % 2 ? 4 : 8, ke_cpu_isa());
@@ -956,7 +958,7 @@ static void test_sumexp(workshop *w)
 
 static void test_random(workshop *w, int n)
 {
-  subject what = {"random program", NULL};
+  subject what = {"random program", NULL, 50};
 
   for (int k = 0; k < n; k++) {
     sheet s;
@@ -970,7 +972,7 @@ static void test_random(workshop *w, int n)
 /* Shapes that the choice takes on other machines, and odd ones. */
 static void test_shapes(workshop *w)
 {
-  subject what = {"mixed, other shape", NULL};
+  subject what = {"mixed, other shape", NULL, 0};
   sheet s = mixed(5);
   ke_tiling t;
 
@@ -985,7 +987,6 @@ static void test_shapes(workshop *w)
   t.vectors = 1;
   t.steps = 2;
   t.chunk = 5;
-  t.columns = 2;
   t.narrow = 3;
   compare_tiled(w, &what, &s.pass, &t);
 }
