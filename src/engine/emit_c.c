@@ -36,6 +36,7 @@ typedef struct {
 static const char macros[] =
     "#define APART static __attribute__((noinline))\n"
     "#define UNROLL _Pragma(\"GCC unroll 64\")\n"
+    "#define TWICE _Pragma(\"GCC unroll 2\")\n"
     "#define EACH(x, n) UNROLL for (int x = 0; x < (n); x++)\n"
     "#define ROWS EACH(r, R)\n"
     "#define VECS EACH(v, JR)\n"
@@ -45,7 +46,7 @@ static const char macros[] =
     "#define STEPPING for (long i = 0, s = first % STEPS; i < n; i++, s = s + 1 < STEPS ? s + 1 : 0,"
     " red += s ? S : S + (RW - 1L) * T)\n"
     "#define MASKED K_RARE((first + i) * S < task->i0 || (first + i + 1) * S > task->i1)\n"
-    "#define IN(v) ((lane >= low - v * KE_W) & (lane < high - v * KE_W))\n";
+    "#define ZERO_UNLESS(mask, x) ((vr)((mask) & (vi)(x)))\n";
 
 /* Merge (value, item) of the lanes into a state: the better value, the lower item where values are equal.
  * The state's items are lower than the lanes'. */
@@ -201,8 +202,8 @@ static void print_accumulate(ke_emit *e, const void *data)
   if (sumexp && !is_one(&x->seg->result)) KE_TEXT(e, " * ");
   if (!sumexp || !is_one(&x->seg->result)) ke_emit_place(e, &x->seg->result);
   KE_TEXT(e, ";\n");
-  if (x->masked)
-    KE_LINE(e, "x = k_select(IN(v), x, k_set(%s));", is_extreme(r) ? worst(r) : "0");
+  if (x->masked && is_extreme(r)) KE_LINE(e, "x = k_select(in[v], x, k_set(%s));", worst(r));
+  if (x->masked && !is_extreme(r)) KE_LINE(e, "x = ZERO_UNLESS(in[v], x);");
   if (is_extreme(r)) {
     KE_LINE(e, "const vi hit = x %c best%s;", r->kind == KE_RED_MIN ? '<' : '>', at);
     KE_LINE(e, "best%s = k_select(hit, x, best%s);", at, at);
@@ -240,7 +241,7 @@ static void accumulate_segment(kernel *k, int32_t q, const ke_segment *seg, bool
   if (seg->n == 1)
     KE_LINE(e, "{");
   else if (wide(k, q))
-    KE_LINE(e, "for (long k0 = 0; k0 < %" PRId32 "; k0++) {", seg->n);
+    KE_LINE(e, "TWICE for (long k0 = 0; k0 < %" PRId32 "; k0++) {", seg->n);
   else
     KE_LINE(e, "EACH(k0, %" PRId32 ") {", seg->n);
   e->loops = seg->n > 1;
@@ -261,7 +262,7 @@ static void accumulate_segments(kernel *k, int32_t q, bool masked)
     accumulate_segment(k, q, &k->pass->pair.seg[r->seg + s], masked);
 }
 
-/* A step not wanted whole: the lanes wanted are low <= lane + v * KE_W < high. */
+/* A step not wanted whole: items low <= lane + v * KE_W < high of it are. */
 static void if_masked(ke_emit *e)
 {
   KE_LINE(e, "if (MASKED) {");
@@ -269,6 +270,7 @@ static void if_masked(ke_emit *e)
   KE_LINE(e, "const long long at = (first + i) * S;");
   KE_LINE(e, "const int low = at < task->i0 ? (int)(task->i0 - at) : 0;");
   KE_LINE(e, "const int high = at + S > task->i1 ? (int)(task->i1 - at) : S;");
+  KE_LINE(e, "vi in[JR]; VECS in[v] = (lane >= low - v * KE_W) & (lane < high - v * KE_W);");
 }
 
 static void if_not_masked(ke_emit *e)
@@ -327,7 +329,7 @@ static void exponentials(kernel *k, int32_t q)
   KE_LINE(e, "vr exp%d[R][JR];", q);
   ke_emit_list(e, 0, 0, &tail);
   if_masked(e);
-  KE_LINE(e, "ROWS VECS exp%d[r][v] = k_select(IN(v), exp%d[r][v], k_set(K(-K_INF)));", q, q);
+  KE_LINE(e, "ROWS VECS exp%d[r][v] = k_select(in[v], exp%d[r][v], k_set(K(-K_INF)));", q, q);
   end_masked(e);
   KE_LINE(e, "{");
   KE_LINE(e, "  vr high[R];");
