@@ -356,7 +356,7 @@ int main(void)
 #define ONE(name, ref, tolerance, low, high)                                                       \
   args.n = 0;                                                                                      \
   add_everywhere(&args);                                                                           \
-  for (int i = 0; i < SAMPLES * 8000; i++) add(&args, random_in(low, high));                                 \
+  for (int i = 0; i < SAMPLES * 8000; i++) add(&args, random_in(low, high));                       \
   test_function(#name, which++, &args, ref, NULL, tolerance, levels);
 #define TWO(name, ref, tolerance)                                                                  \
   args.n = 0;                                                                                      \
