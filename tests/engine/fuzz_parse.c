@@ -152,7 +152,7 @@ static int brackets_deep(const char *text)
  * allowed (chains of sums print with a bracket each). */
 static bool parses_back(const char *text)
 {
-  static const char *const words[] = {"Size_(", "Gather_(", "Scatter_(", "inf", "nan"};
+  static const char *const words[] = {"Size_(", "Gather_(", "Scatter_(", "_[", "inf", "nan"};
 
   for (size_t k = 0; k < sizeof words / sizeof *words; k++)
     if (strstr(text, words[k])) return false;
@@ -545,6 +545,69 @@ static void add_pieces(maker *m, int dim, int depth)
   add(m, ")");
 }
 
+/* Words with a rule of their own for dimensions. In the pattern: `d` an expression of the dimension wanted,
+ * `h` half of it, `2` twice, `k` of a dimension drawn once, `K` its square, `m` k times d, `1` a scalar, `v` a
+ * variable of dimension k, `w` one of d; '#' a small number, '@' the dimension wanted; the rest stands for
+ * itself. */
+static const struct {
+  char wants; /* 's' scalars, 'e' even, 'a' any */
+  const char *name, *pattern;
+} words_made[] = {
+    {'s', "SymSqNorm", "(K,k)"}, {'s', "SqNormIso", "(1,k)"}, {'s', "SqNormDiag", "(k,k)"},
+    {'s', "Max", "(k)"}, {'s', "Min", "(k)"}, {'s', "ArgMax", "(k)"}, {'s', "ArgMin", "(k)"},
+    {'s', "SoftDTW_SqDist", "(k,k,1)"}, {'s', "GaussKernel", "(1,k,k,1)"},
+    {'s', "Matern52Kernel", "(1,k,k,1)"}, {'s', "ThinPlateKernel", "(k,k,1)"},
+    {'s', "PeriodicKernel", "(1,1,k,k,1)"}, {'s', "Divergence", "(k,v)"}, {'s', "Laplacian", "(1,v)"},
+    {'s', "TraceOperator", "(k,v)"}, {'s', "Elem(GradMatrix", "(1,v),0)"},
+    {'e', "Conj", "(d)"}, {'e', "ComplexMult", "(d,d)"}, {'e', "ComplexDivide", "(d,d)"},
+    {'e', "Real2Complex", "(h)"}, {'e', "Imag2Complex", "(h)"}, {'e', "ComplexExp", "(d)"},
+    {'e', "ComplexExp1j", "(h)"}, {'e', "ComplexAdd", "(d,d)"}, {'e', "ComplexRealScal", "(1,d)"},
+    {'a', "ComplexReal", "(2)"}, {'a', "ComplexAbs", "(2)"}, {'a', "ComplexAngle", "(2)"},
+    {'a', "MatVecMult", "(m,k)"}, {'a', "VecMatMult", "(k,m)"}, {'e', "TensorProd", "(h,Concat(1,1))"},
+    {'a', "OneHot", "(1,@)"}, {'a', "Normalize", "(d)"}, {'a', "Round", "(d,#)"},
+    {'a', "ClampInt", "(d,-1,#)"}, {'a', "DiffClampInt", "(d,0,#)"}, {'a', "Diff", "(d,v,k)"},
+    {'a', "AdjointOperator", "(k,w,k)"}, {'a', "Factorize", "(d,1)"}, {'a', "AutoFactorize", "(d)"},
+    {'a', "Extract(BSpline", "(Concat(d,SumT(1,5)),1,#),0,@)"},
+    {'a', "TensorDot", "(k,m,[@,1],[@,1],[1],[0])"}, {'a', "Kron", "(d,1,[@],[1])"},
+    {'e', "TensorDot", "(h,Concat(1,1),[1,1],[2],[],[])"}};
+
+static void add_word(maker *m, int dim, int depth)
+{
+  unsigned n = sizeof words_made / sizeof *words_made, r = draw(m, n);
+  int k = 1 + (int)draw(m, 3);
+  const char *p;
+
+  while (words_made[r].wants == 's' ? dim != 1 : words_made[r].wants == 'e' && dim % 2) r = (r + 1) % n;
+  add(m, words_made[r].name);
+  for (p = words_made[r].pattern; *p; p++) {
+    char one[2] = {*p, '\0'};
+    int of = *p == 'd'   ? dim
+             : *p == 'h' ? dim / 2
+             : *p == '2' ? 2 * dim
+             : *p == 'k' ? k
+             : *p == 'K' ? k * k
+             : *p == 'm' ? k * dim
+                         : 0;
+    if (strchr("CSE", *p)) { /* a name inside: Concat, SumT, Elem */
+      while (p[1] != '(') add(m, (char[]){*p++, '\0'});
+      add(m, (char[]){*p, '\0'});
+    } else if (of) {
+      add_expression(m, of, depth - 2);
+    } else if (*p == '1' && (p[1] == ',' || p[1] == ')') && (p[-1] == '(' || p[-1] == ',') &&
+               !strchr("[", p[-1])) {
+      add_expression(m, 1, depth - 2);
+    } else if (*p == 'v' || *p == 'w') {
+      if (!add_variable(m, *p == 'v' ? k : dim)) add_leaf(m, *p == 'v' ? k : dim);
+    } else if (*p == '#') {
+      add_int(m, (int)draw(m, 3) + 1);
+    } else if (*p == '@') {
+      add_int(m, dim);
+    } else {
+      add(m, one);
+    }
+  }
+}
+
 static void add_reduction(maker *m, int dim, int depth)
 {
   static const char *const names[] = {"Sum", "Min", "Max", "ArgMin", "ArgMax", "LogSumExp"};
@@ -592,8 +655,10 @@ static void add_expression(maker *m, int dim, int depth)
     add_leaf(m, dim);
     return;
   }
-  w = draw(m, 16);
-  if (w < 5) {
+  w = draw(m, 19);
+  if (w >= 16) {
+    add_word(m, dim, depth);
+  } else if (w < 5) {
     add(m, "(");
     add_expression(m, draw(m, 3) ? dim : 1, depth - 1);
     add(m, infix[draw(m, draw(m, 2) ? 4 : 10)]);
@@ -819,6 +884,18 @@ static void try_limits(void)
     p += sprintf(p, "Sum_Reduction(Exp(-g*SqDist(x,y))*b,1)");
     for (int k = 0; k < n; k++) p += sprintf(p, ",x,%s)", k ? "x" : "a");
     try_input(text, (size_t)(p - text));
+  }
+  for (int n = 10; n <= 10000000; n *= 10) { /* words that take a variable apart */
+    static const char *const forms[] = {"Laplacian(SqNorm2(x),x)", "Divergence(Exp(x),x)",
+                                        "TraceOperator(x*2,x)", "Sum(GradMatrix(x,x))", "Max(x)",
+                                        "SymSqNorm(x,a)", "Sum(MatVecMult(x,x))", "Sum(TensorProd(x,x))",
+                                        "SoftDTW_SqDist(x,x,a)", "Sum(BSpline(x,a,3))", "Sum(x*x)",
+                                        "Grad(Min_Reduction(x*a,1),x,x)",
+                                        "Diff(Max_Reduction(x*a,1),x,x)"};
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+      int len = snprintf(text, sizeof text, "x=Vi(%d);a=Vj(1)\nSum_Reduction(%s,1)", n, forms[k]);
+      try_input(text, (size_t)len);
+    }
   }
   for (int n = 1; n <= 30; n++) { /* widths that double */
     p = text + sprintf(text, "Sum_Reduction(Sum(");
