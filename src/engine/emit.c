@@ -49,7 +49,8 @@ static ke_status check_code(const ke_program *code, ke_error *err)
 {
   for (int32_t i = 0; i < code->ncode; i++)
     if (!instr_ok(code, i))
-      return ke_fail(err, KE_ERR_INTERNAL, -1, "instruction %d of a pair program is not one", (int)i);
+      return ke_fail(err, KE_ERR_INTERNAL, -1, "instruction %d of a pair program is not one",
+                     (int)i);
   for (int32_t s = 0; s < code->nseg; s++) {
     const ke_segment *seg = &code->seg[s];
 
@@ -70,7 +71,8 @@ int ke_emit_axes(const ke_emit *e, const ke_place *place)
   }
 }
 
-/* Axes go from operands to results; again until nothing moves, since a fold stands before its body. */
+/* Axes go from operands to results; again until nothing moves, since a fold stands before its
+ * body. */
 static void find_axes(ke_emit *e)
 {
   const ke_program *code = e->code;

@@ -1,13 +1,15 @@
-/* Printing the code of a pair program: operands, instructions, folds, and the loop nests around them.
+/* Printing the code of a pair program: operands, instructions, folds, and the loop nests around
+ * them.
  *
- * Shared by the emitters of C and CUDA, which print the loops over tiles and the reductions. What is printed
- * is written in macros that the emitter's prelude defines:
+ * Shared by the emitters of C and CUDA, which print the loops over tiles and the reductions. What
+ * is printed is written in macros that the emitter's prelude defines:
  *   ROWS, VECS    loops over r (rows) and v (vectors of items), unrolled
- *   ONCE(i), KEPT(i), RED(i)    component i of the pass's arrays, as vectors; KEPT uses r, RED uses v
- *   KE_OP_<name>(a, ...)        an operation; ke_emit_ops prints those that were used
+ *   ONCE(i), KEPT(i), RED(i)    component i of the pass's arrays, as vectors; KEPT uses r, RED uses
+ * v KE_OP_<name>(a, ...)        an operation; ke_emit_ops prints those that were used
  *
- * Everything is emitted twice. The first time is dry: nothing is printed, but it becomes known which
- * temporaries live within one loop nest (plain variables) and which cross to others (arrays). */
+ * Everything is emitted twice. The first time is dry: nothing is printed, but it becomes known
+ * which temporaries live within one loop nest (plain variables) and which cross to others
+ * (arrays). */
 #ifndef KE_EMIT_H
 #define KE_EMIT_H
 
@@ -22,9 +24,9 @@
 enum { KE_AXIS_ROW = 1, KE_AXIS_LANE = 2, KE_AXIS_BOTH = 3 };
 
 typedef struct {
-  uint8_t axes;  /* along which its values differ */
-  bool shared;   /* an array, because it crosses loop nests */
-  int32_t nest;  /* where it was defined last */
+  uint8_t axes;         /* along which its values differ */
+  bool shared;          /* an array, because it crosses loop nests */
+  int32_t nest;         /* where it was defined last */
   const ke_instr *sunk; /* not a variable: printed where it is used, once */
 } ke_emit_temp;
 
@@ -35,10 +37,10 @@ typedef struct {
   bool used[KE_OP_COUNT];
   bool dry;
   int indent;
-  int unroll;   /* most trips of a fold written out */
-  int cells;    /* rows * vectors */
-  int nest;     /* number of the loop nest open or last closed */
-  int open;     /* its axes, or -1: none is open */
+  int unroll;     /* most trips of a fold written out */
+  int cells;      /* rows * vectors */
+  int nest;       /* number of the loop nest open or last closed */
+  int open;       /* its axes, or -1: none is open */
   unsigned loops; /* depths whose counter runs */
 } ke_emit;
 
@@ -56,10 +58,11 @@ typedef struct {
   } while (0)
 
 /* Check a pair program and prepare to print it; ke_emit_close frees, also after a failure. */
-ke_status ke_emit_open(ke_emit *e, const ke_program *code, ke_strbuf *out, ke_error *err) KE_MUST_USE;
+ke_status ke_emit_open(ke_emit *e, const ke_program *code, ke_strbuf *out,
+                       ke_error *err) KE_MUST_USE;
 void ke_emit_close(ke_emit *e);
-/* If `place` is a product made in the head for this use alone, make it where it is used, so that the compiler
- * finds product and sum together. The caller answers for uses outside the program. */
+/* If `place` is a product made in the head for this use alone, make it where it is used, so that
+ * the compiler finds product and sum together. */
 void ke_emit_sink(ke_emit *e, const ke_place *place);
 void ke_emit_restart(ke_emit *e, bool dry);
 

@@ -1,14 +1,16 @@
-/* C source of a pass's pair kernel: the loops over chunks, row blocks and steps, and the reductions.
+/* C source of a pass's pair kernel: the loops over chunks, row blocks and steps, and the
+ * reductions.
  *
  *   ke_kernel_run     chunks of items, row blocks in each
- *     steps           a chunk for R rows: the pair program, step by step, and what it adds to accumulators;
- *                     at the end these go to the state
+ *     steps           a chunk for R rows: the pair program, step by step, and what it adds to
+ * accumulators; at the end these go to the state
  *
- * Accumulators are vectors: their lanes are those of the items. A *narrow* reduction has them in registers,
- * its components written out; a *wide* one has them in scratch (the first cache) and loops over components.
- * A step that is not wholly within [i0, i1) runs the same pair program, but accumulates by a copy of that
- * code which puts the neutral element into the lanes outside. The code within a step is printed by emit.c,
- * in the macros of `macros` below. The source depends on the pass and the tiling alone. */
+ * Accumulators are vectors: their lanes are those of the items. A *narrow* reduction has them in
+ * registers, its components written out; a *wide* one has them in scratch (the first cache) and
+ * loops over components. A step that is not wholly within [i0, i1) runs the same pair program, but
+ * accumulates by a copy of that code which puts the neutral element into the lanes outside. The
+ * code within a step is printed by emit.c, in the macros of `macros` below. The source depends on
+ * the pass and the tiling alone. */
 #include "backend.h"
 #include "emit.h"
 #include "emit_c.h"
@@ -43,13 +45,14 @@ static const char macros[] =
     "#define ONCE(i) k_set(once[i])\n"
     "#define KEPT(i) k_set(kept[(long)(i) * R + r])\n"
     "#define RED(i) (*(const vr *)(red + (long)(i) * T + v * KE_W))\n"
-    "#define STEPPING for (long i = 0, s = first % STEPS; i < n; i++, s = s + 1 < STEPS ? s + 1 : 0,"
+    "#define STEPPING for (long i = 0, s = first % STEPS; i < n; i++, s = s + 1 < STEPS ? s + 1 : "
+    "0,"
     " red += s ? S : S + (RW - 1L) * T)\n"
     "#define MASKED K_RARE((first + i) * S < task->i0 || (first + i + 1) * S > task->i1)\n"
     "#define ZERO_UNLESS(mask, x) ((vr)((mask) & (vi)(x)))\n";
 
-/* Merge (value, item) of the lanes into a state: the better value, the lower item where values are equal.
- * The state's items are lower than the lanes'. */
+/* Merge (value, item) of the lanes into a state: the better value, the lower item where values are
+ * equal. The state's items are lower than the lanes'. */
 static const char extreme_text[] =
     "APART void %s(double *state, const long width, const vr *value, const vi *item,\n"
     "    const long long first)\n"
@@ -64,8 +67,8 @@ static const char extreme_text[] =
     "  }\n"
     "}\n";
 
-/* Sums of exponentials. An infinite largest score stands for the largest finite number, so that a score of
- * -Inf counts nothing, one of Inf counts Inf, and no Inf - Inf is ever formed. */
+/* Sums of exponentials. An infinite largest score stands for the largest finite number, so that a
+ * score of -Inf counts nothing, one of Inf counts Inf, and no Inf - Inf is ever formed. */
 static const char sumexp_text[] =
     "#define BIG K(KE_REAL_BYTES == 4 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023)\n"
     "double exp(double);\n"
@@ -105,19 +108,13 @@ static bool wide(const kernel *k, int32_t q)
   return ke_tiling_wide(&k->t, &k->pass->reduce[q]);
 }
 
-/* Products that go into one sum and nowhere else. */
 static void sink_products(kernel *k)
 {
-  const ke_pass *pass = k->pass;
+  for (int32_t q = 0; q < k->pass->nreduce; q++) {
+    const ke_reduce *r = &k->pass->reduce[q];
 
-  for (int32_t q = 0; q < pass->nreduce; q++) {
-    const ke_reduce *r = &pass->reduce[q];
-    bool alone = r->kind == KE_RED_SUM;
-
-    for (int32_t p = 0; p < pass->nreduce; p++)
-      if (pass->reduce[p].kind == KE_RED_SUMEXP || (p != q && pass->reduce[p].seg == r->seg))
-        alone = false;
-    for (int32_t s = 0; alone && s < r->nseg; s++) ke_emit_sink(&k->e, &pass->pair.seg[r->seg + s].result);
+    for (int32_t s = 0; r->kind == KE_RED_SUM && s < r->nseg; s++)
+      ke_emit_sink(&k->e, &k->pass->pair.seg[r->seg + s].result);
   }
 }
 
@@ -136,7 +133,8 @@ static const char *worst(const ke_reduce *r)
   return r->kind == KE_RED_MIN ? "K(K_INF)" : "K(-K_INF)";
 }
 
-/* Names of a reduction's accumulators: values (sums, or the best so far), and where the best were. */
+/* Names of a reduction's accumulators: values (sums, or the best so far), and where the best were.
+ */
 static const char *value_name(const ke_reduce *r)
 {
   return is_extreme(r) ? "best" : "sum";
@@ -151,7 +149,9 @@ static void declare_array(kernel *k, int32_t q, const char *type, const char *na
     KE_LINE(e, "%s %s%d[R][%" PRId32 "];", type, name, q, width);
     return;
   }
-  KE_LINE(e, "%s (*restrict %s%d)[%" PRId32 "] = (%s(*)[%" PRId32 "])((vr *)task->scratch + %" PRId64 ");",
+  KE_LINE(e,
+          "%s (*restrict %s%d)[%" PRId32 "] = (%s(*)[%" PRId32 "])((vr *)task->scratch + %" PRId64
+          ");",
           type, name, q, width, type, width, k->scratch);
   k->scratch += (int64_t)width * k->t.rows;
 }
@@ -172,12 +172,15 @@ static void declare_accumulators(kernel *k, int32_t q)
   if (r->kind != KE_RED_SUMEXP) return;
   KE_LINE(e, "real top%d[R];", q);
   KE_LINE(e, "vr from%d[R];", q);
-  KE_LINE(e, "ROWS top%d[r] = r < live ? (real)state[r * SW + %" PRId32 "] : K(-K_INF);", q, r->state);
+  KE_LINE(e, "ROWS top%d[r] = r < live ? (real)state[r * SW + %" PRId32 "] : K(-K_INF);", q,
+          r->state);
   KE_LINE(e, "ROWS from%d[r] = k_set(finite(top%d[r]));", q, q);
 }
 
-/* Where the accumulators of a segment's component are: [r] of copies that the loop takes, or [r][..]. */
-static void accumulator_index(const kernel *k, int32_t q, const ke_segment *seg, char *text, size_t size)
+/* Where the accumulators of a segment's component are: [r] of copies that the loop takes, or
+ * [r][..]. */
+static void accumulator_index(const kernel *k, int32_t q, const ke_segment *seg, char *text,
+                              size_t size)
 {
   if (wide(k, q))
     snprintf(text, size, "[r]");
@@ -377,8 +380,7 @@ static void flush(kernel *k, int32_t q)
 
   KE_LINE(e, "{");
   e->indent++;
-  if (wide(k, q))
-    KE_LINE(e, "vr (*x)[%" PRId32 "] = %s%d;", r->width, value_name(r), q);
+  if (wide(k, q)) KE_LINE(e, "vr (*x)[%" PRId32 "] = %s%d;", r->width, value_name(r), q);
   if (wide(k, q) && is_extreme(r)) KE_LINE(e, "vi (*w)[%" PRId32 "] = where%d;", r->width, q);
   if (!wide(k, q)) copy_accumulators(k, q);
   KE_LINE(e, "for (int r = 0; r < live; r++) {");
@@ -457,7 +459,8 @@ static void emit_prelude(kernel *k)
   KE_LINE(e, "#define KE_VBYTES %d", k->t.vector_bytes);
   KE_LINE(e, "#include \"keops_kernel.h\"");
   ke_emit_ops(e);
-  KE_LINE(e, "/* rows and vectors of a block, items of a step, of a tile; steps of a chunk; widths */");
+  KE_LINE(
+      e, "/* rows and vectors of a block, items of a step, of a tile; steps of a chunk; widths */");
   KE_LINE(e, "enum { R = %d, JR = %d, S = JR * KE_W, STEPS = %d, T = S * STEPS, CHUNK = %d,",
           k->t.rows, k->t.vectors, k->t.steps, k->t.chunk);
   KE_LINE(e, "  KW = %" PRId32 ", RW = %" PRId32 ", SW = %" PRId32 " };", pass->kept_width,
@@ -507,14 +510,16 @@ static ke_shape shape_of(const kernel *k)
   return shape;
 }
 
-ke_status ke_emit_c_tiled(const ke_pass *pass, const ke_tiling *tiling, ke_shape *shape, char **source,
-                          ke_error *err)
+ke_status ke_emit_c_tiled(const ke_pass *pass, const ke_tiling *tiling, ke_shape *shape,
+                          char **source, ke_error *err)
 {
   kernel k = {.pass = pass, .t = *tiling};
   ke_strbuf out = {0};
   ke_status status;
 
   *source = NULL;
+  if (pass->kind != KE_PASS_PAIRS)
+    return ke_fail(err, KE_ERR_INTERNAL, -1, "a pass that scatters has no kernel");
   status = ke_emit_open(&k.e, &pass->pair, &out, err);
   if (status == KE_OK) {
     k.e.unroll = tiling->unroll;

@@ -1,9 +1,9 @@
 /* Sizes that fit a pair program to a machine (see shape.h).
  *
- * Lanes run over the items; a block is R rows times JR vectors of items, whose values sit in registers
- * between the three stages (folds over components, elementwise code, reduction). More rows share each load
- * of an item's component, more vectors each broadcast of a row's; R * JR accumulators of a fold, JR items
- * and a difference must fit the registers. */
+ * Lanes run over the items; a block is R rows times JR vectors of items, whose values sit in
+ * registers between the three stages (folds over components, elementwise code, reduction). More
+ * rows share each load of an item's component, more vectors each broadcast of a row's; R * JR
+ * accumulators of a fold, JR items and a difference must fit the registers. */
 #include "shape.h"
 
 #include <stdint.h>
@@ -12,8 +12,8 @@ enum {
   MOST_ITEMS = 1024,       /* summed in the pass's own precision */
   CHUNK_BYTES = 384 << 10, /* of packed items that stay in the second cache while all rows pass */
   TILE_BYTES = 8 << 10,
-  TILE_ITEMS = 128,        /* packing costs a call a tile, so short tiles only where components are many */
-  MOST_STATEMENTS = 6000   /* of a block, or compiling takes long */
+  TILE_ITEMS = 128, /* packing costs a call a tile, so short tiles only where components are many */
+  MOST_STATEMENTS = 6000 /* of a block, or compiling takes long */
 };
 
 int64_t ke_code_size(const ke_program *program, int32_t first, int32_t len, int unroll)
@@ -57,36 +57,38 @@ bool ke_tiling_wide(const ke_tiling *t, const ke_reduce *r)
   return ke_accumulators(r) > t->narrow;
 }
 
-/* Sums of one or two components leave most registers to the pair program. */
-static bool simple(const ke_pass *pass, const ke_tiling *t)
+static bool any_wide(const ke_pass *pass, const ke_tiling *t)
 {
   for (int32_t q = 0; q < pass->nreduce; q++)
-    if (pass->reduce[q].kind != KE_RED_SUM || ke_tiling_wide(t, &pass->reduce[q])) return false;
-  return true;
+    if (ke_tiling_wide(t, &pass->reduce[q])) return true;
+  return false;
 }
 
-/* Measured on Zen 4, as AVX2 and (by the prototypes) AVX-512. */
+static bool any_kind(const ke_pass *pass, ke_reduce_kind kind)
+{
+  for (int32_t q = 0; q < pass->nreduce; q++)
+    if (pass->reduce[q].kind == kind) return true;
+  return false;
+}
+
+/* Measured on Zen 4 (as AVX2) and Sapphire Rapids (AVX-512), for sums, gradients, LogSumExp and
+ * minima in 2 to 100 dimensions. */
 static void choose_block(const ke_pass *pass, ke_isa isa, ke_tiling *t)
 {
-  const bool long_fold = longest_fold(&pass->pair) > t->unroll;
+  const bool exps = any_kind(pass, KE_RED_SUMEXP);
+  const bool extremes = any_kind(pass, KE_RED_MIN) || any_kind(pass, KE_RED_MAX);
+  bool wide, simple;
 
-  if (pass->kept == KE_NONE) { /* one row */
+  t->narrow = pass->kept == KE_NONE ? 8 : isa == KE_ISA_AVX512 ? 4 : 2;
+  wide = any_wide(pass, t);
+  simple = !wide && !exps && (isa == KE_ISA_AVX512 || !extremes);
+  if (pass->kept == KE_NONE)
     t->rows = 1;
-    t->vectors = 4;
-    t->narrow = 8;
-  } else if (isa == KE_ISA_AVX512) {
-    t->rows = long_fold ? 6 : 4;
-    t->vectors = long_fold ? 4 : 2;
-    t->narrow = 4;
-  } else if (isa == KE_ISA_AVX2) {
-    t->narrow = 2;
-    t->rows = long_fold ? 6 : simple(pass, t) ? 4 : 2;
-    t->vectors = t->rows == 2 ? 4 : 2;
-  } else {
-    t->narrow = 2;
-    t->rows = long_fold ? 3 : 2;
-    t->vectors = 4;
-  }
+  else if (longest_fold(&pass->pair) > t->unroll && !wide)
+    t->rows = isa == KE_ISA_AVX512 ? 8 : 6;
+  else
+    t->rows = simple ? 4 : 2;
+  t->vectors = t->rows < 4 ? 4 : 2;
 }
 
 /* Smaller where the code would grow long. */
@@ -109,7 +111,8 @@ static void fit_tile(const ke_pass *pass, ke_tiling *t)
 
   t->steps = 1;
   while (step * t->steps * t->real_bytes < 64) t->steps *= 2;
-  while (2 * step * t->steps <= TILE_ITEMS && 2 * step * t->steps * item <= TILE_BYTES) t->steps *= 2;
+  while (2 * step * t->steps <= TILE_ITEMS && 2 * step * t->steps * item <= TILE_BYTES)
+    t->steps *= 2;
   if (item && items > CHUNK_BYTES / item) items = CHUNK_BYTES / item;
   t->chunk = items > step ? (int)(items / step) : 1;
 }

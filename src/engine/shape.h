@@ -1,7 +1,9 @@
-/* Sizes that fit a pair program to a machine: rows and vectors of a block, items of a tile and a chunk.
+/* Sizes that fit a pair program to a machine: rows and vectors of a block, items of a tile and a
+ * chunk.
  *
- * The plan holds none of them. The C emitter asks here, once a pass; nothing else decides sizes, so this is
- * the only place to tune. What a size is good for is said in shape.c, with what was measured. */
+ * The plan holds none of them. The C emitter asks here, once a pass; nothing else decides sizes,
+ * so this is the only place to tune. What a size is good for is said in shape.c, with what was
+ * measured. */
 #ifndef KE_SHAPE_H
 #define KE_SHAPE_H
 
@@ -16,7 +18,8 @@ typedef struct {
   int vectors; /* JR: vectors of items of a block; a step is JR * W items */
   int steps;   /* of a tile, which is JR * W * steps items */
   int chunk;   /* steps summed before they go to the state */
-  int narrow;  /* most accumulators of a reduction and row that stay in registers; more lie in scratch */
+  int narrow;  /* most accumulators of a reduction and row that stay in registers; more lie in
+                  scratch */
   int unroll;  /* most trips of a fold that is written out */
 } ke_tiling;
 

@@ -1,6 +1,6 @@
-/* The C emitter: kernels from hand-made and random pair programs, compiled by the compilers found here and
- * compared with a slow reading of plan.h, one pair at a time in double. Without a compiler only the text is
- * checked. */
+/* The C emitter: kernels from hand-made and random pair programs, compiled by the compilers found
+ * here and compared with a slow reading of plan.h, one pair at a time in double. Without a
+ * compiler only the text is checked. */
 #include "check.h"
 #include "emit_c.h"
 #include "op.h"
@@ -27,10 +27,7 @@ typedef struct {
   ke_reduce reduce[MAX_REDUCE];
 } sheet;
 
-static ke_place number(double x)
-{
-  return (ke_place){.kind = KE_AT_CONST, .value = x};
-}
+static ke_place number(double x) { return (ke_place){.kind = KE_AT_CONST, .value = x}; }
 
 static ke_place at(int kind, int base, int step0, int step1)
 {
@@ -127,8 +124,13 @@ static void reduce(sheet *s, ke_reduce_kind kind, int width, int nseg, ke_place 
   ke_reduce *r = &s->reduce[s->pass.nreduce++];
   int states = kind == KE_RED_MIN || kind == KE_RED_MAX ? 2 * width : width + extra[kind];
 
-  *r = (ke_reduce){.kind = kind, .width = width, .seg = s->pass.pair.nseg - nseg, .nseg = nseg,
-                   .score = score, .state = s->pass.state_width, .state_width = states};
+  *r = (ke_reduce){.kind = kind,
+                   .width = width,
+                   .seg = s->pass.pair.nseg - nseg,
+                   .nseg = nseg,
+                   .score = score,
+                   .state = s->pass.state_width,
+                   .state_width = states};
   s->pass.state_width += states;
 }
 
@@ -146,9 +148,13 @@ static double operate(int op, double x, double y, double z)
 
   switch (op) {
 #define SCALAR_OP(name, arity, cost, value_, derivatives, domains)                                 \
-  case KE_OP_##name: value = value_; break;
+  case KE_OP_##name:                                                                               \
+    value = value_;                                                                                \
+    break;
 #define FUSED_OP(name, arity, cost, value_)                                                        \
-  case KE_OP_##name: value = value_; break;
+  case KE_OP_##name:                                                                               \
+    value = value_;                                                                                \
+    break;
 #include "op_list.h"
   }
   (void)b;
@@ -202,8 +208,8 @@ static void run_code(const lane *l, const ke_instr *code, int32_t n, int32_t *k)
       l->temp[in->dst] = run_fold(l, in, k);
       at += in->len;
     } else {
-      l->temp[in->dst] = operate(in->op, read_place(l, &in->src[0], k), read_place(l, &in->src[1], k),
-                                 read_place(l, &in->src[2], k));
+      l->temp[in->dst] = operate(in->op, read_place(l, &in->src[0], k),
+                                 read_place(l, &in->src[1], k), read_place(l, &in->src[2], k));
     }
   }
 }
@@ -291,8 +297,10 @@ static void reference(const ke_pass *pass, const data *d, int64_t i0, int64_t i1
 
   for (int64_t i = 0; i < d->rows; i++)
     for (int64_t j = i0; j < i1; j++) {
-      lane l = {.once = d->once, .kept = d->kept + i * pass->kept_width,
-                .red = d->red + j * pass->red_width, .temp = temps};
+      lane l = {.once = d->once,
+                .kept = d->kept + i * pass->kept_width,
+                .red = d->red + j * pass->red_width,
+                .temp = temps};
 
       add_pair(pass, &l, j, o->state + i * pass->state_width, o->size + i * pass->state_width);
     }
@@ -349,10 +357,7 @@ static void put(int real_bytes, void *to, int64_t k, double x)
     ((double *)to)[k] = x;
 }
 
-static void *block(size_t bytes)
-{
-  return aligned_alloc(64, (bytes + 127) / 64 * 64);
-}
+static void *block(size_t bytes) { return aligned_alloc(64, (bytes + 127) / 64 * 64); }
 
 /* keops_task.h's layout, word for word */
 static void *pack_kept(const ke_pass *p, const ke_shape *s, const data *d)
@@ -381,9 +386,10 @@ static void *pack_red(const ke_pass *p, const ke_shape *s, const data *d)
 
 enum { GUARD = 64 };
 
-/* Run over the pieces [cut[k], cut[k + 1]); false where something beyond state or scratch was written. */
-static bool run(ke_kernel_fn fn, const ke_pass *p, const ke_shape *s, const data *d, const int64_t *cut,
-                int ncut, double *state)
+/* Run over the pieces [cut[k], cut[k + 1]); false where something beyond state or scratch was
+ * written. */
+static bool run(ke_kernel_fn fn, const ke_pass *p, const ke_shape *s, const data *d,
+                const int64_t *cut, int ncut, double *state)
 {
   size_t states = (size_t)(d->rows * p->state_width);
   unsigned char *scratch = block(s->scratch_bytes + GUARD);
@@ -454,8 +460,7 @@ static int bad_values(const ke_reduce *r, const double *got, const double *want,
     double shift = isinf(want[0]) || isinf(got[0]) ? 1 : exp(got[0] - want[0]);
 
     bad += !close_to(got[0], want[0], fabs(want[0]) + 1, eps);
-    for (int32_t c = 1; c <= r->width; c++)
-      bad += !close_to(got[c] * shift, want[c], size[c], eps);
+    for (int32_t c = 1; c <= r->width; c++) bad += !close_to(got[c] * shift, want[c], size[c], eps);
     return bad;
   }
   for (int32_t c = 0; c < r->width; c++) {
@@ -465,7 +470,8 @@ static int bad_values(const ke_reduce *r, const double *got, const double *want,
   return bad;
 }
 
-static int bad_states(const ke_pass *p, int64_t rows, const double *got, const outcome *o, double eps)
+static int bad_states(const ke_pass *p, int64_t rows, const double *got, const outcome *o,
+                      double eps)
 {
   int bad = 0;
 
@@ -478,8 +484,8 @@ static int bad_states(const ke_pass *p, int64_t rows, const double *got, const o
   return bad;
 }
 
-static void compare(const char *what, ke_kernel_fn fn, const ke_pass *p, const ke_shape *s, const data *d,
-                    const int64_t *cut, int ncut)
+static void compare(const char *what, ke_kernel_fn fn, const ke_pass *p, const ke_shape *s,
+                    const data *d, const int64_t *cut, int ncut)
 {
   size_t states = (size_t)(d->rows * p->state_width);
   outcome o = {calloc(states + 1, sizeof(double)), calloc(states + 1, sizeof(double))};
@@ -505,7 +511,8 @@ typedef struct {
   int64_t most;                           /* items, if not 0 */
 } subject;
 
-/* Rows and items that cross the borders of blocks, tiles and chunks; pieces that start and end anywhere. */
+/* Rows and items that cross the borders of blocks, tiles and chunks; pieces that start and end
+ * anywhere. */
 static void compare_sizes(const subject *what, ke_kernel_fn fn, const ke_pass *p, const ke_shape *s)
 {
   static const int64_t rows[] = {1, 2, 7, 9}, items[] = {1, 1100, 150, 33};
@@ -523,7 +530,8 @@ static void compare_sizes(const subject *what, ke_kernel_fn fn, const ke_pass *p
   }
 }
 
-static void compare_tiled(workshop *w, const subject *what, const ke_pass *pass, const ke_tiling *tiling)
+static void compare_tiled(workshop *w, const subject *what, const ke_pass *pass,
+                          const ke_tiling *tiling)
 {
   ke_error err = {0};
   ke_shape shape;
@@ -642,8 +650,8 @@ static void rising(const ke_pass *p, data *d)
   for (int64_t i = 0; i < d->rows; i++) d->kept[i] = 1 - 0.5 * (double)(i % 4);
 }
 
-/* Rows, by i % 4: scores of -Inf and Inf by the sign of the item; -Inf alone; NaN; as they come. Item 0 is
- * positive and nothing is 0, so that Inf meets only -Inf beside it. */
+/* Rows, by i % 4: scores of -Inf and Inf by the sign of the item; -Inf alone; NaN; as they come.
+ * Item 0 is positive and nothing is 0, so that Inf meets only -Inf beside it. */
 static void infinite(const ke_pass *p, data *d)
 {
   static const double x[] = {INFINITY, -INFINITY, NAN, 1};
@@ -657,8 +665,8 @@ static void infinite(const ke_pass *p, data *d)
   }
 }
 
-/* L1 distance, with a weight; a body without instructions; one trip; a fold kept on another; a component
- * that moves backwards */
+/* L1 distance, with a weight; a body without instructions; one trip; a fold kept on another; a
+ * component that moves backwards */
 static sheet odd_folds(void)
 {
   sheet s = start(6, 8);
@@ -704,12 +712,13 @@ static sheet extreme_folds(int n)
   return s;
 }
 
-/* sum over k, l of x[k] sin(y[l] + sum over m of x[m] y[2 k + m]), by loops or written out; and segments that
- * fold over their own components */
+/* sum over k, l of x[k] sin(y[l] + sum over m of x[m] y[2 k + m]), by loops or written out; and
+ * segments that fold over their own components */
 static sheet nested(int n, int m, int width)
 {
   sheet s = start(n + width + m, 2 * n + m + width);
-  ke_instr *outer = open_fold(&s, n, 0), *middle = open_fold(&s, m, 1), *inner = open_fold(&s, 2, 2);
+  ke_instr *outer = open_fold(&s, n, 0), *middle = open_fold(&s, m, 1),
+           *inner = open_fold(&s, 2, 2);
   ke_place t, total;
 
   t = op2(&s, KE_OP_Mult, (ke_place){.kind = KE_AT_KEPT, .step = {0, 0, 1}},
@@ -788,10 +797,7 @@ static sheet every_op(void)
 }
 
 /* ---- random programs ---- */
-static int pick(int n)
-{
-  return (int)((uniform() + 1) / 2 * n) % n;
-}
+static int pick(int n) { return (int)((uniform() + 1) / 2 * n) % n; }
 
 static ke_place random_place(sheet *s, int loops, const int *temps, int ntemps)
 {
@@ -813,8 +819,8 @@ static ke_place random_place(sheet *s, int loops, const int *temps, int ntemps)
 /* A few instructions and folds into `temps`; returns a result. */
 static ke_place random_code(sheet *s, int loops, int depth, int *temps, int ntemps, int budget)
 {
-  static const int ops[] = {KE_OP_Add, KE_OP_Mult, KE_OP_Subtract, KE_OP_Square, KE_OP_Abs, KE_OP_Minus,
-                            KE_OP_IfElse, KE_OP_Sin};
+  static const int ops[] = {KE_OP_Add, KE_OP_Mult,  KE_OP_Subtract, KE_OP_Square,
+                            KE_OP_Abs, KE_OP_Minus, KE_OP_IfElse,   KE_OP_Sin};
   static const int trips[] = {1, 2, 3, 17}; /* 17 is too many to write out */
   ke_place result = random_place(s, loops, temps, ntemps);
 
@@ -826,8 +832,8 @@ static ke_place random_code(sheet *s, int loops, int depth, int *temps, int ntem
       ke_instr *fold = open_fold(s, trips[pick(depth ? 3 : 4)], depth);
 
       memcpy(inside, temps, (size_t)ntemps * sizeof *inside);
-      result = close_fold(s, fold,
-                          random_code(s, loops | (fold->n > 1) << depth, depth + 1, inside, ntemps, 2));
+      result = close_fold(
+          s, fold, random_code(s, loops | (fold->n > 1) << depth, depth + 1, inside, ntemps, 2));
       /* keep values near 1, or nothing can be compared */
       result = op2(s, KE_OP_Mult, result, number(1.0 / fold->n));
     } else {
@@ -991,7 +997,8 @@ static void test_shapes(workshop *w)
   compare_tiled(w, &what, &s.pass, &t);
 }
 
-/* No compiler needed: the text is a function of the pass, locale and all, and bad programs are refused. */
+/* No compiler needed: the text is a function of the pass, locale and all, and bad programs are
+ * refused. */
 static void test_text(void)
 {
   sheet s = mixed(5), same = mixed(5);
@@ -1005,7 +1012,9 @@ static void test_text(void)
   CHECK(shape.real_bytes == 4 && shape.rows > 0 && shape.tile % 16 == 0);
   CHECK(ke_emit_c(&same.pass, 4, KE_ISA_AVX512, &shape, &b, &err) == KE_OK);
   CHECK(a && b && strcmp(a, b) == 0);
-  CHECK(a && strncmp(a, "#define KE_REAL_BYTES 4\n#define KE_VBYTES 64\n#include \"keops_kernel.h\"\n", 65) == 0);
+  CHECK(a &&
+        strncmp(a, "#define KE_REAL_BYTES 4\n#define KE_VBYTES 64\n#include \"keops_kernel.h\"\n",
+                65) == 0);
   CHECK(a && strstr(a, "-0xccccccccccccdp-55"));
   free(a);
   free(b);
