@@ -1,9 +1,11 @@
-/* What interp.c (which prepares) and interp_body.h (which runs, compiled once for each instruction set and
- * precision) share: a program as a flat list of calls of primitives. Nobody else includes this.
+/* What interp.c (which prepares) and interp_body.h (which runs, compiled once for each instruction
+ * set and precision) share: a program as a flat list of calls of primitives. Nobody else includes
+ * this.
  *
- * A primitive works on a tile: `rows` kept rows times `tile` items, lanes being items. An operand is a
- * *view*, a place with strides. Either it is a vector (one value a lane) or a scalar (one value for all
- * lanes); from one row to the next it moves by `row`, which is 0 where all rows see the same. */
+ * A primitive works on a tile: `rows` kept rows times `tile` items, lanes being items. An operand
+ * is a *view*, a place with strides. Either it is a vector (one value a lane) or a scalar (one
+ * value for all lanes); from one row to the next it moves by `row`, which is 0 where all rows see
+ * the same. */
 #ifndef KE_INTERP_H
 #define KE_INTERP_H
 
@@ -20,16 +22,16 @@ enum {
   KI_ROWS = 8,       /* rows of a block */
   KI_MIN_TILE = 32,  /* two of the longest vectors */
   KI_MAX_TILE = 128, /* items of a tile */
-  KI_CHUNK = 1024    /* items summed in the pass's own precision before they go to the double state */
+  KI_CHUNK = 1024    /* items summed in the pass's precision before they go to the double state */
 };
 
-/* Primitives beyond the elementwise ones, whose numbers are KE_OP_<name>. `n` components at once go on by
- * step[0] of each view. */
+/* Primitives beyond the elementwise ones, whose numbers are KE_OP_<name>. `n` components at once
+ * go on by step[0] of each view. */
 enum {
   KI_LOOP = 2000, /* run the `len` instructions that follow for counter[depth] = 0..n-1 */
   KI_SPLAT,       /* dst = a, a scalar */
   KI_MULADD,      /* dst += a * b */
-  KI_SQDIST,      /* dst (+)= sum over k < n of (a[k] - b[k])^2; a a scalar of the row, b an item's */
+  KI_SQDIST,      /* dst (+)= sum over k < n of (a[k] - b[k])^2; a scalars of the row, b vectors */
   KI_WSQDIST,     /* the same times c[k], a scalar */
   KI_DOT,         /* dst (+)= sum of a[k] b[k] */
   KI_L1,          /* dst (+)= sum of |a[k] - b[k]| */
@@ -41,7 +43,7 @@ enum {
   KI_SUM_DIFF_NEG, /* acc[k] -= that */
   KI_MIN,         /* acc[k] = the smaller of it and a[k], with its index */
   KI_MAX,
-  KI_EXP_SHIFT,   /* dst = exp(a - m), where m, the largest a so far, is kept with the accumulators */
+  KI_EXP_SHIFT,   /* dst = exp(a - m); m, the largest a so far, stays with the accumulators */
   KI_LOAD,        /* row programs: dst = component of slot */
   KI_GATHER,      /* dst = component of slot of the row whose number is a */
   KI_STORE,       /* component k of the output = a */
@@ -69,7 +71,8 @@ typedef struct {
   int64_t offset, row, step[KE_MAX_LOOPS]; /* in reals */
 } ki_view;
 
-typedef enum { KI_VV, KI_VS, KI_SV, KI_MODES } ki_mode; /* vector or scalar: the first two operands */
+/* vector or scalar: the first two operands */
+typedef enum { KI_VV, KI_VS, KI_SV, KI_MODES } ki_mode;
 
 typedef struct {
   uint16_t op;
@@ -85,8 +88,9 @@ typedef struct {
 typedef struct {
   ke_reduce_kind kind;
   int32_t width, state;
-  int64_t acc; /* its accumulators, in vectors: width * KI_ROWS of sums; MIN, MAX: values, then indices;
-                  SUMEXP: sums, then KI_ROWS vectors, of whose front m[KI_ROWS] is used */
+  /* its accumulators, in vectors. SUM: width * KI_ROWS sums; MIN, MAX: values, then indices; SUMEXP:
+   * sums, then KI_ROWS vectors, of whose front m[KI_ROWS] is used */
+  int64_t acc;
 } ki_reduce;
 
 typedef struct {
@@ -101,31 +105,32 @@ typedef struct {
   size_t temp_at, constant_at, mask_at, acc_at, scratch_bytes; /* bytes, multiples of 64 */
 } ki_program;
 
+typedef void ki_rows_fn(const ke_rows *rows, const ke_column *slots, const double *once,
+                        int64_t first, int n, double *out, int64_t out_ld, void *scratch);
+
 struct ke_rows {
   ki_program program;
-  void (*run)(const ke_rows *rows, const ke_column *slots, const double *once, int64_t first, int n,
-              double *out, int64_t out_ld, void *scratch);
+  ki_rows_fn *run;
 };
 
 /* What one compilation of interp_body.h gives. */
 typedef struct {
   int vector_bytes;
   void (*pair)(const ke_kernel *kernel, const ke_task *task);
-  void (*rows)(const ke_rows *rows, const ke_column *slots, const double *once, int64_t first, int n,
-               double *out, int64_t out_ld, void *scratch); /* double precision only */
+  ki_rows_fn *rows; /* double precision only */
 } ki_target;
 
-extern const ki_target ki_base_4, ki_base_8;
+extern const ki_target ke_interp_base_4, ke_interp_base_8;
 #ifdef __x86_64__
 #define KI_HAVE_X86 1
-extern const ki_target ki_avx2_4, ki_avx2_8, ki_avx512_4, ki_avx512_8;
+extern const ki_target ke_interp_avx2_4, ke_interp_avx2_8, ke_interp_avx512_4, ke_interp_avx512_8;
 #else
 #define KI_HAVE_X86 0
 #endif
 
-/* Merge of two states (m, s) of a LogSumExp: the larger m, and what each side's sums are multiplied by.
- * An infinite m stands for the largest finite number here, so that -Inf - -Inf gives 1 (times sums that
- * are 0) and not NaN. */
-double ki_merge_sumexp(double m1, double m2, double *factor1, double *factor2);
+/* Merge of two states (m, s) of a LogSumExp: the larger m, and what each side's sums are
+ * multiplied by. An infinite m stands for the largest finite number here, so that -Inf - -Inf
+ * gives 1 (times sums that are 0) and not NaN. */
+double ke_interp_merge_sumexp(double m1, double m2, double *factor1, double *factor2);
 
 #endif

@@ -1,5 +1,6 @@
-/* The interpreter's primitives in single precision for AVX2. The target is chosen here and not by a compiler
- * flag, so that a package built on one machine runs on any other; system headers come before it. */
+/* The interpreter's primitives in single precision for AVX2. The target is chosen here and not by
+ * a compiler flag, so that a package built on one machine runs on any other; system headers come
+ * before it. */
 #include "interp.h"
 
 #if KI_HAVE_X86
