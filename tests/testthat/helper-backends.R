@@ -101,6 +101,13 @@ unusual_formula <- function(k) {
 # Its summand at |x - y| = d.
 unusual_value <- function(k, d) Reduce(function(v, n) sin(v), seq_len(k + 3), d)
 
+# Costly for each pair, not made of fused instructions: with this many points on both sides worth a compile.
+costly_formula <- function(k) {
+  sprintf("Sum_Reduction(Sin(Cos(x-y)+%.6f)*Log(1+Exp(Sin(x*y)))*Exp(Cos(x+y))*Powf(Abs(x)+1,y),1)", k)
+}
+costly_args <- c("x=Vi(1)", "y=Vj(1)")
+costly_points <- 9000
+
 # ---- child sessions ----
 
 # Run R code in a fresh session with this keops; `env` are NAME=value. list(status, out), `out` all it printed.

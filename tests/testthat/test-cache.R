@@ -174,9 +174,8 @@ test_that("a compiler that fails: auto interprets with one message, compiled is 
     expect_s3_class(e, c("keops_error_compile", "keops_error"))
     expect_true(grepl(broken, conditionMessage(e), fixed = TRUE), label = conditionMessage(e))
     set.seed(2)
-    large <- keops_kernel(paste0("Sum_Reduction(Sin(Cos(x-y)+0.2718)*Log(1+Exp(Sin(x*y)))*Exp(Cos(x+y))",
-                                 "*Powf(Abs(x)+1,y),1)"), c("x=Vi(1)", "y=Vj(1)"))
-    x <- runif(12000)
+    large <- keops_kernel(costly_formula(0.2718), costly_args)
+    x <- runif(costly_points)
     data <- list(x, x)
     said <- character()
     withCallingHandlers({
