@@ -25,6 +25,8 @@ typedef struct {
   int n, size;
   made *memo;
   int nmemo, memo_size;
+  int *bucket; /* open addressing: 1 + number in memo */
+  int nbucket;
 } scope;
 
 typedef struct {
@@ -76,6 +78,7 @@ static void clear_scope(scope *s)
 {
   free(s->code);
   free(s->memo);
+  free(s->bucket);
   *s = (scope){0};
 }
 
@@ -115,22 +118,55 @@ static comp moved(comp c, int32_t by)
   return c;
 }
 
+/* Where the component is in the table, or the free place where it belongs. */
+static int *find_made(const scope *s, const ke_node *n, const comp *at)
+{
+  uint32_t h = (uint32_t)n->id * 2654435761u ^ (uint32_t)at->base * 2246822519u;
+  const made *m;
+
+  for (int d = 0; d < KE_MAX_LOOPS; d++) h = (h ^ (uint32_t)at->step[d]) * 3266489917u;
+  for (h ^= h >> 15;; h++) {
+    int *b = &s->bucket[h & (uint32_t)(s->nbucket - 1)];
+    if (!*b) return b;
+    m = &s->memo[*b - 1];
+    if (m->node == n && !memcmp(&m->at, at, sizeof *at)) return b;
+  }
+}
+
+/* Twice the table, at most half full. */
+static void grow_table(ke_writer *w, scope *s)
+{
+  int size = s->nbucket ? 2 * s->nbucket : 64;
+  int *bucket = calloc((size_t)size, sizeof *bucket);
+
+  if (!bucket) {
+    w->failed = true;
+    return;
+  }
+  free(s->bucket);
+  s->bucket = bucket;
+  s->nbucket = size;
+  for (int k = 0; k < s->nmemo; k++) *find_made(s, s->memo[k].node, &s->memo[k].at) = k + 1;
+}
+
 static ke_place remember(ke_writer *w, const ke_node *n, const comp *at, ke_place p)
 {
   scope *s = &w->scopes[depth_of(at)];
 
   s->memo = grown(w, s->memo, s->nmemo, &s->memo_size, sizeof *s->memo);
-  if (!w->failed) s->memo[s->nmemo++] = (made){n, *at, p};
+  if (2 * (s->nmemo + 1) > s->nbucket) grow_table(w, s);
+  if (w->failed) return p;
+  s->memo[s->nmemo] = (made){n, *at, p};
+  *find_made(s, n, at) = ++s->nmemo;
   return p;
 }
 
 static const ke_place *recall(const ke_writer *w, const ke_node *n, const comp *at)
 {
   const scope *s = &w->scopes[depth_of(at)];
+  int found = s->nbucket ? *find_made(s, n, at) : 0;
 
-  for (int k = s->nmemo - 1; k >= 0; k--)
-    if (s->memo[k].node == n && !memcmp(&s->memo[k].at, at, sizeof *at)) return &s->memo[k].place;
-  return NULL;
+  return found ? &s->memo[found - 1].place : NULL;
 }
 
 /* Write an operation where its result is needed first; returns the temp. */
