@@ -79,9 +79,10 @@ LINK_TEST = @echo "cc $<"; $(CHECK_CC) $(CHECK_FLAGS) -Isrc/engine -Iinst/includ
 $(B)/engine/test_%: tests/engine/test_%.c $(B)/engine/engine.a $(ENGINE_HEADERS)
 	$(LINK_TEST)
 
+# gcc up to 13 misaligns 64-byte locals in ASan's fake stack frames (its PR 110027): AVX-512 would fault.
 .PHONY: $(addprefix run-,$(ENGINE_TESTS))
 $(addprefix run-,$(ENGINE_TESTS)): run-%: $(B)/engine/%
-	@$(B)/engine/$* >$(B)/engine/$*.log 2>&1; status=$$?; \
+	@ASAN_OPTIONS=detect_stack_use_after_return=0 $(B)/engine/$* >$(B)/engine/$*.log 2>&1; status=$$?; \
 	  echo "---- $*"; cat $(B)/engine/$*.log; exit $$status
 
 testthat: install
