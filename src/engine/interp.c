@@ -196,7 +196,7 @@ static ke_status lower(ki_lowering *w, ke_error *err)
   if (w->no_memory) return ke_fail_memory(err);
   ke_interp_look(w);
   if (w->fault)
-    return ke_fail(err, KE_ERR_INTERNAL, -1, "The interpreter was given %s.", w->fault);
+    return ke_fail(err, KE_ERR_INTERNAL, -1, "the interpreter was given %s", w->fault);
   ke_interp_lower(w);
   if (w->no_memory) return ke_fail_memory(err);
   find_lives(w);

@@ -88,7 +88,7 @@ typedef struct {
 typedef struct {
   ke_reduce_kind kind;
   int32_t width, state;
-  /* its accumulators, in vectors. SUM: width * KI_ROWS sums; MIN, MAX: values, then indices; SUMEXP:
+  /* its accumulators, in vectors. SUM: width * KI_ROWS sums; MIN, MAX: values, indices; SUMEXP:
    * sums, then KI_ROWS vectors, of whose front m[KI_ROWS] is used */
   int64_t acc;
 } ki_reduce;

@@ -105,11 +105,17 @@ static void find_flat_temps(ki_lowering *w)
 
 int32_t ke_interp_own_maker(const ki_lowering *w, const ke_place *p, int32_t region)
 {
+  const ke_instr *in;
   int32_t i;
+  int n;
 
   if (p->kind != KE_AT_TEMP || w->uses[p->base] != 1) return -1;
   i = w->maker[p->base];
   if (i < 0 || w->melted[i] || (w->region[i] != region && w->region[i] != 0)) return -1;
+  in = &w->program->code[i];
+  n = operand_count(in);
+  for (int k = 0; k < n; k++) /* an operand that a fold adds to is another one later */
+    if (in->src[k].kind == KE_AT_TEMP && w->maker[in->src[k].base] < 0) return -1;
   return i;
 }
 
@@ -206,7 +212,7 @@ static ki_form form_of_sum(ki_lowering *w, const ke_segment *seg, int32_t region
 
 /* `weight`: the temp of the shifted exponentials. */
 static ki_form form_of_sumexp(ki_lowering *w, const ke_segment *seg, int32_t region,
-                                   int32_t weight)
+                              int32_t weight)
 {
   const ke_place p = {.kind = KE_AT_TEMP, .base = weight};
   ki_form form = {.op = KI_SUM_MUL, .a = p, .b = seg->result};

@@ -1,5 +1,5 @@
-/* The words of keops_kernel.h for single doubles, by the C library: with them the value expressions of
- * op_list.h can be computed in tests without the code under test. */
+/* The words of keops_kernel.h for single doubles, by the C library: with them the value
+ * expressions of op_list.h can be computed in tests without the code under test. */
 #ifndef PLAIN_MATHS_H
 #define PLAIN_MATHS_H
 

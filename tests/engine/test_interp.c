@@ -1,6 +1,7 @@
-/* The interpreter and the row machine against a plain evaluation in double with the C library's maths:
- * one pair at a time, no tiles. Each instruction set that this CPU has, both precisions. Buffers are
- * exactly as long as the contract says, so that the address sanitizer sees a read or write beyond them. */
+/* The interpreter and the row machine against a plain evaluation in double with the C library's
+ * maths: one pair at a time, no tiles. Each instruction set that this CPU has, both precisions.
+ * Buffers are exactly as long as the contract says, so that the address sanitizer sees a read or
+ * write beyond them. */
 #include "check.h"
 
 #include "arena.h"
@@ -419,14 +420,14 @@ static void check_range(const char *name, const data *d, int64_t i0, int64_t i1,
   double *got = kernel_states(d, i0, i1, calls), *want = plain_states(d, i0, i1);
 
   CHECK_MSG(same_states(got, want, d->rows, tolerance()),
-            "%s: %s, %d bytes, %d rows, items %d..%d in %d calls; first state %.17g, not %.17g", name,
+            "%s: %s, %d bytes, %d rows, items %d..%d, %d calls; first state %.17g, not %.17g", name,
             ke_isa_name(test_isa), test_bytes, (int)d->rows, (int)i0, (int)i1, calls, got[0],
             want[0]);
   free(got);
   free(want);
 }
 
-/* The pass that was built, over rows, items and ranges that cross the borders of blocks and tiles. */
+/* The pass that was built, over rows, items and ranges across the borders of blocks and tiles. */
 static void check_pass(const char *name, int grid)
 {
   static const int rows[] = {1, 2, 3, 7, 8, 9, 21};
@@ -723,6 +724,7 @@ static void test_known_folds(void)
   f = open_fold(3, 0); /* squares of two pieces added up: Concat */
   t = put2(KE_OP_Subtract, at_kept(0, 1, 0), at_red(0, 1, 0));
   u = close_fold(f, put1(KE_OP_Square, t));
+  v[n++] = put2(KE_OP_Mult, u, at_red(0, 0, 0)); /* of the first piece alone */
   f = open_fold(2, 0);
   prog->ntemp--;
   code[f].dst = u.base;
@@ -868,7 +870,8 @@ static void test_operands(void)
   check_pass("results that are no temps", 0);
 }
 
-/* Operand k of an operation, within its domain: a vector chosen between two of the item by the row. */
+/* Operand k of an operation, within its domain: a vector chosen between two of the item by the
+ * row. */
 static ke_place vector_operand(int k)
 {
   return put(KE_OP_IfElse, at_kept(0, 0, 0), at_red(k, 0, 0), at_red(3 + k, 0, 0));
@@ -922,7 +925,8 @@ static void test_operations(void)
   }
 }
 
-/* Sums of many items go to double in time: 0.1f added a million times in float would be off by 1 %. */
+/* Sums of many items go to double in time: 0.1f added a million times in float would be off by 1
+ * %. */
 static void test_long_sums(void)
 {
   const int64_t n = 200000;
@@ -988,8 +992,8 @@ static void random_code(int count, int depth)
   }
 }
 
-/* Temps inside of a fold or segment are seen in there only, the fold's own once it is done: a reader that
- * may not see what it reads gets a constant. */
+/* Temps inside of a fold or segment are seen in there only, the fold's own once it is done: a
+ * reader that may not see what it reads gets a constant. */
 static void hide_inner_temps(void)
 {
   int32_t fold_of[MAX_CODE], seg_of[MAX_CODE], stack[8], end[8], top = 0;
@@ -1079,7 +1083,8 @@ static void check_rows(const char *name, const ke_column *slots, const double *o
     e->row = first + l;
     plain_code(e, prog->code, prog->nhead);
     for (int32_t s = 0; s < prog->nseg; s++) plain_segment(e, prog, &segs[s], want);
-    for (int32_t k = 0; k < prog->width; k++) same &= close_to(out[k * (n + 3) + l], want[k], 1e-12);
+    for (int32_t k = 0; k < prog->width; k++)
+      same &= close_to(out[k * (n + 3) + l], want[k], 1e-12);
   }
   for (int32_t k = 0; k < prog->width; k++)
     for (int l = n; l < n + 3; l++) same &= out[k * (n + 3) + l] == 77;
