@@ -9,7 +9,6 @@
 #' @references
 #' Charlier, B., Feydy, J., Glaunès, J. A., Collin, F.-D., Durif, G. (2021). Kernel operations on the GPU,
 #' with autodiff, without memory overflows. *Journal of Machine Learning Research*, 22(74), 1-6.
-#' <https://www.jmlr.org/papers/v22/20-275.html>
 #'
 #' @keywords internal
 "_PACKAGE"
