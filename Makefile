@@ -112,6 +112,8 @@ T := 60
 fuzz: setup
 	@$(MAKE) --no-print-directory $(B)/engine/fuzz_parse
 	$(B)/engine/fuzz_parse -t $(T) -o $(B)/fuzz-failure.txt tests/engine/corpus/*.txt
+	@$(MAKE) --no-print-directory $(B)/engine/fuzz_values
+	$(B)/engine/fuzz_values -t $(T) -c 500
 
 $(B)/engine/fuzz_%: tests/engine/fuzz_%.c $(B)/engine/engine.a $(ENGINE_HEADERS)
 	$(LINK_TEST)

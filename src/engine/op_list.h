@@ -100,7 +100,7 @@ SCALAR_OP(Maximum,     2, 2,  k_select(a < b, b, k_select(b == b, a, b)), D("Les
 SCALAR_OP(Minimum,     2, 2,  k_select(b < a, b, k_select(b == b, a, b)), D("LessOrEqual($0,$1)", "LessThan($1,$0)"), X_(X(-2, 2), X(-2, 2)))
 SCALAR_OP(Mod,         3, 6,  a - b * k_floor((a - c) / b), D("1", "-Floor(($0-$2)/$1)", N_), X_(X(-2, 2), X(0.5, 2), X(-1, 1)))
 SCALAR_OP(Clamp,       3, 2,  k_select(a < b, b, k_select(a > c, c, a)),
-  D("LessOrEqual($1,$0)*LessOrEqual($0,$2)", "LessThan($0,$1)", "LessThan($2,$0)*LessOrEqual($1,$0)"), X_(X(-2, 2), X(-1, 0), X(0.1, 1)))
+  D("(1-LessThan($0,$1))*(1-LessThan($2,$0))", "LessThan($0,$1)", "LessThan($2,$0)*(1-LessThan($0,$1))"), X_(X(-2, 2), X(-1, 0), X(0.1, 1)))
 SCALAR_OP(And,         2, 1,  k_select(a == K(0), k_set(0), k_select(b == K(0), k_set(0), k_set(1))), D(N_, N_), X_(X(-2, 2), X(-2, 2)))
 SCALAR_OP(Or,          2, 1,  k_select(a == K(0), k_select(b == K(0), k_set(0), k_set(1)), k_set(1)), D(N_, N_), X_(X(-2, 2), X(-2, 2)))
 SCALAR_OP(Not,         1, 1,  k_select(a == K(0), k_set(1), k_set(0)), D(N_),           X_(X(-2, 2)))

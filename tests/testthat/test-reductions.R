@@ -232,3 +232,36 @@ test_that("LogSumExp takes weights, of one or more components", {
     expect_dense(sprintf("LogSumExp_Reduction((x|y),SqDist(x,y)+1,%d)", axis), args, data)
   }
 })
+
+test_that("few rows over very many items: partial results merge to dense R's", {
+  set.seed(4)
+  n <- 100003
+  x <- c(0.5, -1, 2)
+  y <- draw(n, 1, -2, 2)[, 1]
+  y[50000:60000] <- NA_real_
+  b <- draw(n, 1, -1, 1)[, 1]
+  s <- y
+  s[is.na(s)] <- -Inf
+  s[seq_len(40000)] <- -Inf
+  keep <- !is.na(y)
+  each_backend(function(backend, precision) {
+    run <- function(text, j, b) keops_kernel(text, c("x=Vi(1)", "y=Vj(1)", "b=Vj(1)"))(list(x, j, b))
+    # a grid: each extreme is reached many times, in many pieces
+    least <- vapply(x, function(x) which.min((x - y)^2), 1L)
+    most <- vapply(x, function(x) which.max((x - y)^2), 1L)
+    expect_identical(run("ArgMin_Reduction(Square(x-y),1)", y, b), matrix(least))
+    expect_identical(run("ArgMax_Reduction(Square(x-y),1)", y, b), matrix(most))
+    expect_identical(run("ArgMin_Reduction(Step(Square(x-b)),1)", y, b), cbind(c(1L, 1L, 1L)))
+    expect_equal(run("Min_Reduction(Square(x-y),1)", y, b), cbind((x - y[least])^2))
+    expect_equal(run("Max_Reduction(Square(x-y),1)", y, b), cbind((x - y[most])^2))
+    lse <- vapply(x, function(x) log(sum(exp(x * 8 + s))), 0)
+    expect_close(run("LogSumExp_Reduction(x*8+y,1)", s, b), cbind(lse), tol(precision))
+    # the largest score comes late, and the pieces' largest ones differ a lot
+    late <- seq_len(n) / 200
+    expect_close(run("LogSumExp_Reduction(y+Abs(x-b),1)", late, b),
+                 cbind(vapply(x, function(x) 500 + log(sum(exp(late + abs(x - b) - 500))), 0)), tol(precision))
+    expect_true(all(is.nan(run("LogSumExp_Reduction(x*8+y,1)", y, b))))
+    expect_close(run("Sum_Reduction(Square(x-y)*b,1)", ifelse(keep, y, 0), b),
+                 cbind(vapply(x, function(x) sum((x - ifelse(keep, y, 0))^2 * b), 0)), tol(precision), scale = n)
+  })
+})
