@@ -120,7 +120,7 @@ report("held-out rows with no neighbour", sum(is.nan(double$value[held_out])), "
 # ---- picture: estimates against prices, and price along carat for three clarities ----
 picture <- file.path(out_dir, if (capabilities("png")) "diamonds.png" else "diamonds.pdf")
 if (capabilities("png")) png(picture, 1600, 800, res = 150) else pdf(picture, 10.7, 5.3)
-par(mfrow = c(1, 2), mar = c(4.2, 5, 2.5, 1), mgp = c(3.6, 0.7, 0), las = 1)
+par(mfrow = c(1, 2), mar = c(5, 5, 2.5, 1), mgp = c(3.6, 0.7, 0), las = 1)
 ticks <- c(500, 1000, 2000, 5000, 10000, 20000)
 
 plot(y[held_out], fitted[held_out], pch = 16, cex = 0.3, col = grDevices::adjustcolor("#20639b", 0.25),

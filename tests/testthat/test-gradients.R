@@ -271,3 +271,11 @@ test_that("keops_grad() refuses what it cannot differentiate", {
   expect_error(keops_grad(1, "x"), class = "keops_error_input")
   expect_equal(keops_grad(op, 1)(list(1, 2, 1)), matrix(2))
 })
+
+test_that("Clamp with a bound that is NaN has the slope of the value it lets through", {
+  op <- keops_kernel("Sum_Reduction(Clamp(x, lo, hi), 1)", c("x=Vi(1)", "lo=Pm(1)", "hi=Pm(1)", "y=Vj(1)"))
+  each_backend(function(backend, precision) {
+    expect_equal(c(op(list(c(0.5, 2), NaN, 1, 1))), c(0.5, 1))
+    expect_equal(c(keops_grad(op, "x")(list(c(0.5, 2), NaN, 1, 1, c(1, 1)))), c(1, 0))
+  })
+})
