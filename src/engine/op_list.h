@@ -12,7 +12,8 @@
  *
  * FUSED_OP(name, arity, cost, value)    made by the plan only, never parsed, never differentiated.
  *
- * VECTOR_OP(name, arity, ints)          moves, sums or packs components: its functions are in op_vector.c.
+ * VECTOR_OP(name, arity, ints)          moves, sums or packs components: rules in simplify.c, derivatives in diff.c,
+ *                  code in program.c.
  *                  `ints` integer parameters follow the operands in the text.
  * SUGAR_OP(name, arity, formula)        written in the language itself, $0 $1 ... the operands
  * WORD_OP(name, arity, ints)            has a syntax or a shape rule of its own: words.c; `ints` counts what
