@@ -5,7 +5,7 @@
  * forms and substitutions are nodes of the same graph.
  *
  * Making a node never fails visibly: want of memory or excessive size is remembered in the graph, and
- * ke_graph_check() tells. Operands must fit (op.h, check.c look at them first, with the place in the
+ * ke_graph_check() tells. Operands must fit (parse.c and words.c look first, with the place in the
  * text); the constructors below rely on it. */
 #ifndef KE_GRAPH_H
 #define KE_GRAPH_H
