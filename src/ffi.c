@@ -152,9 +152,9 @@ SEXP ffi_formula_new(SEXP formula, SEXP args)
 SEXP ffi_formula_info(SEXP handle)
 {
   static const char *const names[] = {"name",      "category",  "dim",   "out_category", "out_dim",
-                                      "out_values", "reduction", "order", "text"};
+                                      "out_values", "reduction", "text"};
   const ke_formula_info *info = ke_formula_describe(arg_formula(handle));
-  SEXP out = PROTECT(named_list(9, names));
+  SEXP out = PROTECT(named_list(8, names));
   SEXP name, category, dim;
 
   SET_VECTOR_ELT(out, 0, name = Rf_allocVector(STRSXP, info->nargs));
@@ -169,8 +169,20 @@ SEXP ffi_formula_info(SEXP handle)
   SET_VECTOR_ELT(out, 4, Rf_ScalarInteger(info->out_dim));
   SET_VECTOR_ELT(out, 5, Rf_ScalarInteger(info->out_values));
   SET_VECTOR_ELT(out, 6, text_value(info->reduction));
-  SET_VECTOR_ELT(out, 7, Rf_ScalarInteger(info->order));
-  SET_VECTOR_ELT(out, 8, text_value(info->text));
+  SET_VECTOR_ELT(out, 7, text_value(info->text));
+  UNPROTECT(1);
+  return out;
+}
+
+/* A malloc'd text as an R string, or what went wrong; `owner` frees the text even if R jumps. */
+static SEXP text_or_error(ke_status st, char *text, ke_error *err, SEXP owner)
+{
+  SEXP out;
+
+  if (st != KE_OK) return error_record(err, owner);
+  R_SetExternalPtrAddr(owner, text);
+  out = PROTECT(text_value(text));
+  free_memory(owner);
   UNPROTECT(1);
   return out;
 }
@@ -182,15 +194,9 @@ SEXP ffi_formula_source(SEXP handle, SEXP real_bytes)
   SEXP owner = PROTECT(new_owner(free_memory)), out;
   char *source = NULL;
   ke_error err = {.pos = -1};
+  ke_status st = ke_formula_source(f, bytes, &source, &err);
 
-  if (ke_formula_source(f, bytes, &source, &err) == KE_OK) {
-    R_SetExternalPtrAddr(owner, source);
-    out = PROTECT(text_value(source));
-    free_memory(owner);
-    UNPROTECT(1);
-  } else {
-    out = error_record(&err, owner);
-  }
+  out = text_or_error(st, source, &err, owner);
   UNPROTECT(1);
   return out;
 }
@@ -447,15 +453,9 @@ SEXP ffi_compiler(SEXP compile)
   SEXP owner = PROTECT(new_owner(free_memory)), out;
   char *path = NULL;
   ke_error err = {.pos = -1};
+  ke_status st = ke_cc_find(&settings, &path, &err);
 
-  if (ke_cc_find(&settings, &path, &err) == KE_OK) {
-    R_SetExternalPtrAddr(owner, path);
-    out = PROTECT(Rf_mkString(path));
-    free_memory(owner);
-    UNPROTECT(1);
-  } else {
-    out = error_record(&err, owner);
-  }
+  out = text_or_error(st, path, &err, owner);
   UNPROTECT(1);
   return out;
 }

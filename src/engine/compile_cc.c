@@ -182,6 +182,14 @@ static ke_status try_command(const char *command, ke_cc **out, ke_error *err)
   return st;
 }
 
+/* An earlier name is the same. */
+static bool is_listed(const char *const *names, int k)
+{
+  for (int m = 0; m < k; m++)
+    if (!strcmp(names[m], names[k])) return true;
+  return false;
+}
+
 ke_status ke_cc_open(const char *wanted, ke_cc **out, ke_error *err)
 {
   static const char *const names[] = {
@@ -202,6 +210,7 @@ ke_status ke_cc_open(const char *wanted, ke_cc **out, ke_error *err)
                    wanted);
   }
   for (int k = 0; names[k]; k++) {
+    if (is_listed(names, k)) continue;
     ke_status st = try_command(names[k], out, err);
     if (st != KE_OK || *out) {
       ke_strbuf_free(&tried);

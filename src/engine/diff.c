@@ -18,17 +18,6 @@ typedef struct {
   const ke_node *extra; /* added to the variable's cotangent from gradients through an argument */
 } sweep;
 
-static const ke_node *add(ke_graph *g, const ke_node *a, const ke_node *b)
-{
-  if (!a) return b;
-  return b ? ke_binary(g, KE_OP_Add, a, b) : a;
-}
-
-static const ke_node *mult(ke_graph *g, const ke_node *a, const ke_node *b)
-{
-  return ke_binary(g, KE_OP_Mult, a, b);
-}
-
 static bool depends(sweep *s, const ke_node *n)
 {
   if (n == s->v) return true;
@@ -45,7 +34,7 @@ static void contribute(sweep *s, const ke_node *child, int context, const ke_nod
 {
   if (!c || !depends(s, child)) return;
   if (!s->pairwise) c = ke_sum_over(s->g, context & ~child->idx, c);
-  s->cot[child->id] = add(s->g, s->cot[child->id], ke_widen(s->g, c, child->dim));
+  s->cot[child->id] = ke_add_or(s->g, s->cot[child->id], ke_widen(s->g, c, child->dim));
 }
 
 static void scalar_operation(sweep *s, const ke_node *n, const ke_node *cot)
@@ -57,7 +46,7 @@ static void scalar_operation(sweep *s, const ke_node *n, const ke_node *cot)
     rule = ke_ops[n->op].deriv[k];
     if (!rule || !*rule || !depends(s, n->child[k])) continue;
     c = ke_template(s->g, rule, n->child, n->nchild);
-    c = ke_widen(s->g, mult(s->g, cot, c), n->dim);
+    c = ke_widen(s->g, ke_mult(s->g, cot, c), n->dim);
     if (n->child[k]->dim < n->dim) c = ke_unary(s->g, KE_OP_Sum, c);
     contribute(s, n->child[k], n->idx, c);
   }
@@ -120,7 +109,7 @@ static void reduced_sum(sweep *s, const ke_node *n, const ke_node *cot)
 static void reduced_logsumexp(sweep *s, const ke_node *n, const ke_node *cot)
 {
   const ke_node *f = n->child[0], *w = n->nchild > 1 ? n->child[1] : NULL;
-  const ke_node *share = mult(s->g, cot, ke_binary(s->g, KE_OP_ExpSub, f, n));
+  const ke_node *share = ke_mult(s->g, cot, ke_binary(s->g, KE_OP_ExpSub, f, n));
   int context = n->idx | n->ints[1] | f->idx | (w ? w->idx : 0);
 
   if (w) contribute(s, w, context, share);
@@ -142,7 +131,7 @@ static void reduced_extreme(sweep *s, const ke_node *n, const ke_node *cot)
     taken = ke_gather(g, ke_with_int(g, KE_OP_Elem, n->child[0], k, 0), n->ints[1], at);
     c = ke_with_int(g, KE_OP_Elem, cot, k, 0);
     c = ke_ifelse(g, at, c, ke_const(g, 0)); /* no item taken (-1): nothing flows */
-    s->extra = add(g, s->extra, ke_gradient(g, taken, n->idx, s->v, c, false));
+    s->extra = ke_add_or(g, s->extra, ke_gradient(g, taken, n->idx, s->v, c, false));
   }
 }
 
@@ -167,14 +156,14 @@ static void node_step(sweep *s, const ke_node *n, const ke_node *cot)
   case KE_N_CONTRACT: contraction(s, n, cot); break;
   case KE_N_EXTREME: /* to the first extreme component only */
     contribute(s, n->child[0], n->idx,
-               mult(s->g, cot,
+               ke_mult(s->g, cot,
                     ke_binary(s->g, KE_OP_Equal, ke_iota(s->g, n->child[0]->dim),
                               ke_arg_extreme(s->g, n->child[0], n->ints[0] == 1))));
     break;
   case KE_N_GATHER:
     if (depends(s, n->child[0]))
       s->cot[n->child[0]->id] =
-          add(s->g, s->cot[n->child[0]->id],
+          ke_add_or(s->g, s->cot[n->child[0]->id],
               ke_scatter(s->g, cot, n->idx, n->child[0]->idx, n->child[1]));
     break;
   case KE_N_SCATTER: /* gathered, at the rows of the side it came from */
@@ -210,7 +199,7 @@ const ke_node *ke_gradient(ke_graph *g, const ke_node *root, int side, const ke_
   contribute(&s, root, side, cot);
   for (int id = root->id; id >= 0; id--)
     if (s.cot[id] && g->node[id] != v) node_step(&s, g->node[id], s.cot[id]);
-  result = add(g, s.cot[v->id], s.extra);
+  result = ke_add_or(g, s.cot[v->id], s.extra);
 
 done:
   free(s.cot);

@@ -28,7 +28,6 @@ typedef struct {
   int out_dim;      /* columns of the result */
   int out_values;   /* of these, the first are values, the rest indices (0-based, -1: none) */
   const char *reduction; /* name of the outermost reduction, "" if there is another operation outside */
-  int order;        /* of the reduction: K of a k-smallest, else 1 */
   const char *text; /* the formula, printed back in canonical form */
 } ke_formula_info;
 

@@ -143,6 +143,27 @@ const ke_node *ke_tangent(ke_graph *g, const ke_node *root, const ke_node *v, co
 /* A formula with $0 $1 $2 for operands (parse.c): for derivatives and sugar of the table. */
 const ke_node *ke_template(ke_graph *g, const char *text, const ke_node *const *operand, int n);
 
+static inline const ke_node *ke_add(ke_graph *g, const ke_node *a, const ke_node *b)
+{
+  return ke_binary(g, KE_OP_Add, a, b);
+}
+
+static inline const ke_node *ke_sub(ke_graph *g, const ke_node *a, const ke_node *b)
+{
+  return ke_binary(g, KE_OP_Subtract, a, b);
+}
+
+static inline const ke_node *ke_mult(ke_graph *g, const ke_node *a, const ke_node *b)
+{
+  return ke_binary(g, KE_OP_Mult, a, b);
+}
+
+/* The sum of two derivatives; NULL stands for zero. */
+static inline const ke_node *ke_add_or(ke_graph *g, const ke_node *a, const ke_node *b)
+{
+  return !a ? b : !b ? a : ke_add(g, a, b);
+}
+
 static inline bool ke_is_scalar_op(const ke_node *n)
 {
   return n->op < KE_OP_COUNT && ke_ops[n->op].kind <= KE_FUSED;

@@ -16,8 +16,9 @@
 enum { SINGLE, DOUBLE, NPRECISIONS };
 
 typedef struct {
-  ke_kernel *interpreted, *compiled; /* one a pass; NULL: not made yet */
+  ke_kernel *interpreted, *compiled; /* one a pass; NULL: no memory yet */
   ke_kernel_fn *fn;                  /* of the compiled ones */
+  bool interpreted_made, compiled_made;
 } kernels;
 
 struct ke_formula {
@@ -28,6 +29,7 @@ struct ke_formula {
   ke_arg_info *args;
   ke_strbuf text;
   kernels kernels[NPRECISIONS];
+  ke_isa isa; /* for all of its kernels: asking the processor again is slow */
 };
 
 void ke_formula_free(ke_formula *f)
@@ -56,7 +58,6 @@ static ke_status describe(ke_formula *f, ke_error *err)
                               .out_dim = p->root->dim,
                               .out_values = p->values,
                               .reduction = p->reduction,
-                              .order = 1,
                               .text = f->text.text};
   return KE_OK;
 }
@@ -68,6 +69,7 @@ ke_status ke_formula_new(const char *formula, size_t length, const char *const *
   ke_status st;
 
   if (!f) return ke_fail_memory(err);
+  f->isa = ke_cpu_isa();
   st = ke_graph_init(&f->graph, err);
   if (st == KE_OK) st = ke_parse_arguments(&f->graph, args, nargs, &f->parsed, err);
   if (st == KE_OK) st = ke_parse_formula(&f->graph, formula, length, &f->parsed, err);
@@ -128,17 +130,15 @@ static bool worth_compiling(const ke_plan *plan, int64_t size_i, int64_t size_j)
 static ke_status interpreted_kernels(ke_formula *f, int real_bytes, ke_kernel **out, ke_error *err)
 {
   kernels *ks = &f->kernels[real_bytes == 8 ? DOUBLE : SINGLE];
-  ke_kernel *made;
+  const ke_pass *pass = f->plan->pass;
 
-  if (!ks->interpreted) {
-    made = ke_arena_alloc(f->graph.arena, ((size_t)f->plan->npass + 1) * sizeof *made);
-    if (!made) return ke_fail_memory(err);
-    for (int k = 0; k < f->plan->npass; k++)
-      if (f->plan->pass[k].kind == KE_PASS_PAIRS)
-        KE_TRY(ke_interp_prepare(f->graph.arena, &f->plan->pass[k], real_bytes, ke_cpu_isa(), &made[k],
-                                 err));
-    ks->interpreted = made;
-  }
+  if (!ks->interpreted)
+    ks->interpreted = ke_arena_alloc(f->graph.arena, ((size_t)f->plan->npass + 1) * sizeof(ke_kernel));
+  if (!ks->interpreted) return ke_fail_memory(err);
+  for (int k = 0; k < f->plan->npass && !ks->interpreted_made; k++)
+    if (pass[k].kind == KE_PASS_PAIRS)
+      KE_TRY(ke_interp_prepare(f->graph.arena, &pass[k], real_bytes, f->isa, &ks->interpreted[k], err));
+  ks->interpreted_made = true;
   *out = ks->interpreted;
   return KE_OK;
 }
@@ -148,31 +148,32 @@ static void run_compiled(const ke_kernel *kernel, const ke_task *task)
   (*(ke_kernel_fn *)kernel->impl)(task);
 }
 
+static ke_status compile_pass(ke_formula *f, const ke_call *call, int k, kernels *ks, ke_report *report,
+                              ke_error *err)
+{
+  char *source;
+  ke_status st;
+
+  KE_TRY(ke_emit_c(&f->plan->pass[k], call->real_bytes, f->isa, &ks->compiled[k].shape, &source, err));
+  st = ke_cc_fetch(source, &call->compile, &ks->fn[k], report->note, sizeof report->note, err);
+  free(source);
+  ks->compiled[k].run = run_compiled;
+  ks->compiled[k].impl = &ks->fn[k];
+  return st;
+}
+
 static ke_status compiled_kernels(ke_formula *f, const ke_call *call, ke_kernel **out, ke_report *report,
                                   ke_error *err)
 {
   kernels *ks = &f->kernels[call->real_bytes == 8 ? DOUBLE : SINGLE];
   size_t n = (size_t)f->plan->npass + 1;
-  ke_kernel *made;
-  ke_kernel_fn *fn;
-  char *source;
-  ke_status st;
 
-  if (!ks->compiled) {
-    made = ke_arena_alloc(f->graph.arena, n * sizeof *made);
-    fn = ke_arena_alloc(f->graph.arena, n * sizeof *fn);
-    if (!made || !fn) return ke_fail_memory(err);
-    for (int k = 0; k < f->plan->npass; k++) {
-      if (f->plan->pass[k].kind != KE_PASS_PAIRS) continue;
-      KE_TRY(ke_emit_c(&f->plan->pass[k], call->real_bytes, ke_cpu_isa(), &made[k].shape, &source, err));
-      st = ke_cc_fetch(source, &call->compile, &fn[k], report->note, sizeof report->note, err);
-      free(source);
-      if (st != KE_OK) return st;
-      made[k].run = run_compiled;
-      made[k].impl = &fn[k];
-    }
-    ks->compiled = made;
-  }
+  if (!ks->compiled) ks->compiled = ke_arena_alloc(f->graph.arena, n * sizeof *ks->compiled);
+  if (!ks->fn) ks->fn = ke_arena_alloc(f->graph.arena, n * sizeof *ks->fn);
+  if (!ks->compiled || !ks->fn) return ke_fail_memory(err);
+  for (int k = 0; k < f->plan->npass && !ks->compiled_made; k++)
+    if (f->plan->pass[k].kind == KE_PASS_PAIRS) KE_TRY(compile_pass(f, call, k, ks, report, err));
+  ks->compiled_made = true;
   *out = ks->compiled;
   return KE_OK;
 }
@@ -201,7 +202,7 @@ ke_status ke_formula_run(ke_formula *f, const ke_call *call, double *out, ke_rep
                          ke_error *err)
 {
   ke_run run = {.data = call->data,
-                .isa = ke_cpu_isa(),
+                .isa = f->isa,
                 .threads = call->threads,
                 .poll = call->poll,
                 .poll_data = call->poll_data};
@@ -225,7 +226,7 @@ ke_status ke_formula_source(ke_formula *f, int real_bytes, char **source, ke_err
   ke_strbuf_add(&all, "");
   for (int k = 0; k < f->plan->npass; k++) {
     if (f->plan->pass[k].kind != KE_PASS_PAIRS) continue;
-    st = ke_emit_c(&f->plan->pass[k], real_bytes, ke_cpu_isa(), &shape, &one, err);
+    st = ke_emit_c(&f->plan->pass[k], real_bytes, f->isa, &shape, &one, err);
     if (st != KE_OK) {
       ke_strbuf_free(&all);
       return st;

@@ -5,6 +5,7 @@
  * (kept, red), those of nothing once a call (once); program.c writes the instructions. */
 #include "build_plan.h"
 
+#include "factors.h"
 #include "reduction.h"
 
 #include <string.h>
@@ -46,17 +47,10 @@ static const ke_node *lower_exp(ke_graph *g, const ke_node *f)
   return ke_widen(g, ke_binary(g, KE_OP_Exp2Mul, inside, c), f->dim);
 }
 
-enum { MAX_FACTORS = 32 };
-
-typedef struct {
-  const ke_node *f[MAX_FACTORS];
-  int n;
-} factors;
-
 /* `waiting` operands of products above are still to come: a place is kept for each. */
-static void find_factors(ke_graph *g, const ke_node *n, factors *l, int waiting)
+static void find_factors(ke_graph *g, const ke_node *n, ke_factors *l, int waiting)
 {
-  bool room = l->n + waiting + 2 <= MAX_FACTORS;
+  bool room = l->n + waiting + 2 <= KE_MAX_FACTORS;
 
   if (room && n->op == KE_OP_Mult) {
     find_factors(g, n->child[0], l, waiting + 1);
@@ -69,43 +63,28 @@ static void find_factors(ke_graph *g, const ke_node *n, factors *l, int waiting)
   }
 }
 
-static const ke_node *times(ke_graph *g, const ke_node *a, const ke_node *b)
-{
-  if (!a) return b;
-  return b ? ke_plain_mult(g, a, b) : a;
-}
-
-static const ke_node *product(ke_graph *g, const factors *l, int idx, bool vector)
-{
-  const ke_node *p = NULL;
-
-  for (int k = 0; k < l->n; k++)
-    if (l->f[k]->idx == idx && (l->f[k]->dim > 1) == vector) p = times(g, p, l->f[k]);
-  return p;
-}
-
 /* A product of both sides: what belongs to nothing, to one side, to the pair is multiplied there first,
  * signs and constants with the narrowest of them; scalars before vectors. */
 static const ke_node *lower_product(ke_graph *g, const ke_node *n)
 {
-  factors l = {.n = 0};
+  ke_factors l = {.n = 0};
   const ke_node *scalar[4], *vector[4], *constant, *p = NULL;
   int home;
 
   find_factors(g, n, &l, 0);
   for (int idx = 0; idx <= (KE_I | KE_J); idx++) {
-    scalar[idx] = product(g, &l, idx, false);
-    vector[idx] = product(g, &l, idx, true);
+    scalar[idx] = ke_product_of(g, ke_plain_mult, &l, idx, false);
+    vector[idx] = ke_product_of(g, ke_plain_mult, &l, idx, true);
   }
   constant = scalar[0];
   if (constant && !ke_is_const(constant, 1)) {
     home = scalar[KE_I] ? KE_I : scalar[KE_J] ? KE_J : 0;
-    scalar[home] = home ? times(g, constant, scalar[home]) : constant;
+    scalar[home] = home ? ke_times_or(g, ke_plain_mult, constant, scalar[home]) : constant;
   } else {
     home = 1;
   }
-  for (int idx = home == 0 ? 0 : KE_I; idx <= (KE_I | KE_J); idx++) p = times(g, p, scalar[idx]);
-  for (int idx = 0; idx <= (KE_I | KE_J); idx++) p = times(g, p, vector[idx]);
+  for (int idx = home == 0 ? 0 : KE_I; idx <= (KE_I | KE_J); idx++) p = ke_times_or(g, ke_plain_mult, p, scalar[idx]);
+  for (int idx = 0; idx <= (KE_I | KE_J); idx++) p = ke_times_or(g, ke_plain_mult, p, vector[idx]);
   return ke_widen(g, p, n->dim);
 }
 

@@ -2,7 +2,7 @@
  *
  * Rules never change the value at finite arguments by more than rounding, and keep what R does with
  * NaN and Inf: 0 * x stays, x - x stays. Derivatives leave structural zeros out by themselves. */
-#include "graph.h"
+#include "factors.h"
 
 #include <string.h>
 
@@ -57,16 +57,6 @@ const ke_node *ke_ifelse(ke_graph *g, const ke_node *a, const ke_node *b, const 
 }
 
 /* ---- small helpers of the rules ---- */
-static const ke_node *add(ke_graph *g, const ke_node *a, const ke_node *b)
-{
-  return ke_binary(g, KE_OP_Add, a, b);
-}
-
-static const ke_node *mult(ke_graph *g, const ke_node *a, const ke_node *b)
-{
-  return ke_binary(g, KE_OP_Mult, a, b);
-}
-
 static const ke_node *minus(ke_graph *g, const ke_node *a)
 {
   return ke_unary(g, KE_OP_Minus, a);
@@ -94,7 +84,7 @@ static const ke_node *rule_add(ke_graph *g, const ke_node *a, const ke_node *b)
   if (a->op == KE_N_CONST && b->op == KE_N_CONST) return ke_const(g, a->value + b->value);
   if (ke_is_const(a, 0)) return b; /* 0 + x -> x */
   if (ke_is_const(b, 0)) return a; /* x + 0 -> x */
-  if (a == b) return mult(g, ke_const(g, 2), a); /* x + x -> 2 x */
+  if (a == b) return ke_mult(g, ke_const(g, 2), a); /* x + x -> 2 x */
   if (b->op == KE_OP_Minus) return ke_binary(g, KE_OP_Subtract, a, b->child[0]); /* x + -y -> x - y */
   if (a->op == KE_OP_Minus) return ke_binary(g, KE_OP_Subtract, b, a->child[0]); /* -x + y -> y - x */
   return NULL;
@@ -105,7 +95,7 @@ static const ke_node *rule_subtract(ke_graph *g, const ke_node *a, const ke_node
   if (a->op == KE_N_CONST && b->op == KE_N_CONST) return ke_const(g, a->value - b->value);
   if (ke_is_const(a, 0) && b->dim >= a->dim) return minus(g, b); /* 0 - x -> -x */
   if (ke_is_const(b, 0)) return a;                               /* x - 0 -> x */
-  if (b->op == KE_OP_Minus) return add(g, a, b->child[0]);       /* x - -y -> x + y */
+  if (b->op == KE_OP_Minus) return ke_add(g, a, b->child[0]);       /* x - -y -> x + y */
   return NULL;
 }
 
@@ -116,19 +106,19 @@ static const ke_node *rule_mult(ke_graph *g, const ke_node *a, const ke_node *b)
   if (ke_is_const(a, 1)) return b;            /* 1 x -> x */
   if (ke_is_const(a, -1)) return minus(g, b); /* -1 x -> -x */
   if (a->op == KE_N_CONST && has_const_factor(b)) /* c (d x) -> (c d) x */
-    return mult(g, ke_const(g, a->value * b->child[0]->value), b->child[1]);
+    return ke_mult(g, ke_const(g, a->value * b->child[0]->value), b->child[1]);
   if (a->op == KE_N_CONST && b->op == KE_OP_Minus) /* c -x -> (-c) x */
-    return mult(g, ke_const(g, -a->value), b->child[0]);
-  if (a->op == KE_OP_Minus && b->op == KE_OP_Minus) return mult(g, a->child[0], b->child[0]);
-  if (a->op == KE_OP_Minus && a->dim >= b->dim) return minus(g, mult(g, a->child[0], b));
-  if (b->op == KE_OP_Minus && b->dim >= a->dim) return minus(g, mult(g, a, b->child[0]));
+    return ke_mult(g, ke_const(g, -a->value), b->child[0]);
+  if (a->op == KE_OP_Minus && b->op == KE_OP_Minus) return ke_mult(g, a->child[0], b->child[0]);
+  if (a->op == KE_OP_Minus && a->dim >= b->dim) return minus(g, ke_mult(g, a->child[0], b));
+  if (b->op == KE_OP_Minus && b->dim >= a->dim) return minus(g, ke_mult(g, a, b->child[0]));
   if (a->op == KE_OP_Minus || b->op == KE_OP_Minus) /* -x y -> -(x y) */
-    return minus(g, mult(g, a->op == KE_OP_Minus ? a->child[0] : a,
+    return minus(g, ke_mult(g, a->op == KE_OP_Minus ? a->child[0] : a,
                          b->op == KE_OP_Minus ? b->child[0] : b));
   if (has_const_factor(a)) /* (c x) y -> c (x y) */
-    return mult(g, a->child[0], mult(g, a->child[1], b));
+    return ke_mult(g, a->child[0], ke_mult(g, a->child[1], b));
   if (a->op != KE_N_CONST && has_const_factor(b)) /* x (c y) -> c (x y) */
-    return mult(g, b->child[0], mult(g, a, b->child[1]));
+    return ke_mult(g, b->child[0], ke_mult(g, a, b->child[1]));
   if (a == b) return ke_unary(g, KE_OP_Square, a); /* x x -> x^2 */
   return NULL;
 }
@@ -137,7 +127,7 @@ static const ke_node *rule_divide(ke_graph *g, const ke_node *a, const ke_node *
 {
   if (a->op == KE_N_CONST && b->op == KE_N_CONST) return ke_const(g, a->value / b->value);
   if (ke_is_const(b, 1)) return a;                                           /* x / 1 -> x */
-  if (ke_is_const(b, 2)) return mult(g, ke_const(g, 0.5), a);                /* exact */
+  if (ke_is_const(b, 2)) return ke_mult(g, ke_const(g, 0.5), a);                /* exact */
   if (ke_is_const(a, 1) && a->dim <= b->dim) return ke_unary(g, KE_OP_Inv, b); /* 1 / x */
   if (a->op == KE_OP_Minus) /* -x / y -> -(x / y) */
     return minus(g, ke_binary(g, KE_OP_Divide, a->child[0], b));
@@ -150,7 +140,7 @@ static const ke_node *rule_minus(ke_graph *g, const ke_node *a)
   if (a->op == KE_N_CONST) return ke_const(g, -a->value);
   if (a->op == KE_OP_Minus) return a->child[0]; /* - -x -> x */
   if (has_const_factor(a))                      /* -(c x) -> (-c) x */
-    return mult(g, ke_const(g, -a->child[0]->value), a->child[1]);
+    return ke_mult(g, ke_const(g, -a->child[0]->value), a->child[1]);
   return NULL;
 }
 
@@ -169,11 +159,11 @@ static const ke_node *rule_sum(ke_graph *g, const ke_node *a)
 {
   if (a->dim == 1) return a;     /* Sum of one */
   if (a->op == KE_OP_SumT)       /* Sum of d equal ones */
-    return mult(g, ke_const(g, a->dim), a->child[0]);
+    return ke_mult(g, ke_const(g, a->dim), a->child[0]);
   if (a->op == KE_OP_Minus) return minus(g, ke_unary(g, KE_OP_Sum, a->child[0]));
   for (int k = 0; k < 2 && a->op == KE_OP_Mult; k++)
     if (a->child[k]->dim == 1) /* Sum(s x) -> s Sum(x) */
-      return mult(g, a->child[k], ke_unary(g, KE_OP_Sum, a->child[1 - k]));
+      return ke_mult(g, a->child[k], ke_unary(g, KE_OP_Sum, a->child[1 - k]));
   return NULL;
 }
 
@@ -361,7 +351,7 @@ const ke_node *ke_power(ke_graph *g, const ke_node *a, int n)
   case 0: return ke_widen(g, ke_const(g, 1), a->dim);
   case 1: return a;
   case 2: return ke_unary(g, KE_OP_Square, a);
-  case 3: return mult(g, a, ke_unary(g, KE_OP_Square, a));
+  case 3: return ke_mult(g, a, ke_unary(g, KE_OP_Square, a));
   case 4: return ke_unary(g, KE_OP_Square, ke_unary(g, KE_OP_Square, a));
   case -1: return ke_unary(g, KE_OP_Inv, a);
   case -2: return ke_unary(g, KE_OP_Inv, ke_unary(g, KE_OP_Square, a));
@@ -371,9 +361,9 @@ const ke_node *ke_power(ke_graph *g, const ke_node *a, int n)
 
 const ke_node *ke_scalprod(ke_graph *g, const ke_node *a, const ke_node *b)
 {
-  if (a->dim == 1) return mult(g, a, ke_unary(g, KE_OP_Sum, b));
-  if (b->dim == 1) return mult(g, b, ke_unary(g, KE_OP_Sum, a));
-  return ke_unary(g, KE_OP_Sum, mult(g, a, b));
+  if (a->dim == 1) return ke_mult(g, a, ke_unary(g, KE_OP_Sum, b));
+  if (b->dim == 1) return ke_mult(g, b, ke_unary(g, KE_OP_Sum, a));
+  return ke_unary(g, KE_OP_Sum, ke_mult(g, a, b));
 }
 
 const ke_node *ke_sum_over(ke_graph *g, int sides, const ke_node *f)
@@ -384,19 +374,12 @@ const ke_node *ke_sum_over(ke_graph *g, int sides, const ke_node *f)
 }
 
 /* ---- sums: factors that do not depend on the reduced index go outside ---- */
-enum { MAX_FACTORS = 64 };
-
-typedef struct {
-  const ke_node *f[MAX_FACTORS];
-  int n;
-} factors;
-
 /* Factors of a product, in `in` those that depend on `side`, in `out` the others. `waiting` operands of
  * products above are still to come: a place is kept for each. */
-static void split_product(ke_graph *g, int side, const ke_node *f, factors *in, factors *out,
+static void split_product(ke_graph *g, int side, const ke_node *f, ke_factors *in, ke_factors *out,
                           int waiting)
 {
-  bool room = in->n + out->n + waiting + 2 <= MAX_FACTORS;
+  bool room = in->n + out->n + waiting + 2 <= KE_MAX_FACTORS;
 
   if (room && f->op == KE_OP_Mult) {
     split_product(g, side, f->child[0], in, out, waiting + 1);
@@ -416,15 +399,7 @@ static void split_product(ke_graph *g, int side, const ke_node *f, factors *in, 
   }
 }
 
-/* Product of those factors whose index set and width (1 or more) are the ones asked for. */
-static const ke_node *product_of(ke_graph *g, const factors *l, int idx, bool vector, const ke_node *p)
-{
-  for (int k = 0; k < l->n; k++)
-    if (l->f[k]->idx == idx && (l->f[k]->dim > 1) == vector) p = p ? mult(g, p, l->f[k]) : l->f[k];
-  return p;
-}
-
-static void sort_factors(factors *l)
+static void sort_factors(ke_factors *l)
 {
   for (int k = 1; k < l->n; k++)
     for (int m = k; m > 0 && ke_compare(l->f[m - 1], l->f[m]) > 0; m--) {
@@ -436,24 +411,21 @@ static void sort_factors(factors *l)
 
 /* What belongs together comes together: ({} scalars)(side scalars)(side vectors), (pair scalars)
  * (pair vectors), so that the plan computes each product once on its own side. */
-static const ke_node *group_product(ke_graph *g, factors *l)
+static const ke_node *group_product(ke_graph *g, ke_factors *l)
 {
-  const ke_node *narrow = NULL, *wide = NULL, *p;
+  const ke_node *narrow = NULL, *wide = NULL;
 
   sort_factors(l);
   for (int idx = 0; idx <= (KE_I | KE_J); idx++) {
-    p = product_of(g, l, idx, false, NULL);
-    narrow = !narrow ? p : !p ? narrow : mult(g, narrow, p);
-    p = product_of(g, l, idx, true, NULL);
-    wide = !wide ? p : !p ? wide : mult(g, wide, p);
+    narrow = ke_times_or(g, ke_mult, narrow, ke_product_of(g, ke_mult, l, idx, false));
+    wide = ke_times_or(g, ke_mult, wide, ke_product_of(g, ke_mult, l, idx, true));
   }
-  if (!narrow) return wide;
-  return wide ? mult(g, narrow, wide) : narrow;
+  return ke_times_or(g, ke_mult, narrow, wide);
 }
 
 void ke_split(ke_graph *g, int side, const ke_node *f, const ke_node **outside, const ke_node **inside)
 {
-  factors in = {.n = 0}, out = {.n = 0};
+  ke_factors in = {.n = 0}, out = {.n = 0};
   const ke_node *o[2], *i[2];
 
   if ((f->op == KE_OP_Add || f->op == KE_OP_Subtract) && f->child[0]->dim == f->child[1]->dim) {
@@ -489,10 +461,10 @@ static const ke_node *reduce_sum(ke_graph *g, int side, const ke_node *f)
 {
   const ke_node *outside, *inside, *sum;
 
-  if (!(f->idx & side)) return mult(g, ke_size(g, side), f); /* sum of equal ones */
+  if (!(f->idx & side)) return ke_mult(g, ke_size(g, side), f); /* sum of equal ones */
   ke_split(g, side, f, &outside, &inside);
   sum = reduce_plain(g, KE_RED_SUM, KE_PART_VALUE, side, inside, NULL);
-  return ke_widen(g, outside ? mult(g, outside, sum) : sum, f->dim);
+  return ke_widen(g, outside ? ke_mult(g, outside, sum) : sum, f->dim);
 }
 
 const ke_node *ke_reduce_over(ke_graph *g, ke_reduce_kind kind, ke_part part, int side,

@@ -16,12 +16,6 @@ typedef struct {
 
 static const ke_node *tangent(sweep *s, const ke_node *n);
 
-static const ke_node *add(ke_graph *g, const ke_node *a, const ke_node *b)
-{
-  if (!a) return b;
-  return b ? ke_binary(g, KE_OP_Add, a, b) : a;
-}
-
 static const ke_node *scalar_operation(sweep *s, const ke_node *n)
 {
   const ke_node *sum = NULL, *t;
@@ -32,7 +26,7 @@ static const ke_node *scalar_operation(sweep *s, const ke_node *n)
     rule = ke_ops[n->op].deriv[k];
     if (!t || !rule || !*rule) continue;
     t = ke_binary(s->g, KE_OP_Mult, t, ke_template(s->g, rule, n->child, n->nchild));
-    sum = add(s->g, sum, ke_widen(s->g, t, n->dim));
+    sum = ke_add_or(s->g, sum, ke_widen(s->g, t, n->dim));
   }
   return sum;
 }
@@ -57,7 +51,7 @@ static const ke_node *contraction(sweep *s, const ke_node *n)
 
   if (a) a = ke_contract(s->g, a, n->child[1], n->ints, n->nint / 4);
   if (b) b = ke_contract(s->g, n->child[0], b, n->ints, n->nint / 4);
-  return add(s->g, a, b);
+  return ke_add_or(s->g, a, b);
 }
 
 static const ke_node *extreme(sweep *s, const ke_node *n)
@@ -83,7 +77,7 @@ static const ke_node *reduced_logsumexp(sweep *s, const ke_node *n)
   const ke_node *df = tangent(s, f), *dw = w ? tangent(s, w) : NULL;
   const ke_node *inside = df && w ? ke_binary(g, KE_OP_Mult, df, w) : df;
 
-  inside = add(g, inside, dw);
+  inside = ke_add_or(g, inside, dw);
   if (!inside) return NULL;
   inside = ke_binary(g, KE_OP_Mult, ke_binary(g, KE_OP_ExpSub, f, n), inside);
   return sum_over(s, n, ke_widen(g, inside, n->dim));

@@ -22,21 +22,6 @@ ke_status ke_words_call(ke_parser *p, const char *name, int n, ke_value *v)
   return ke_parse_close(p, name);
 }
 
-const ke_node *ke_words_add(ke_graph *g, const ke_node *a, const ke_node *b)
-{
-  return ke_binary(g, KE_OP_Add, a, b);
-}
-
-const ke_node *ke_words_sub(ke_graph *g, const ke_node *a, const ke_node *b)
-{
-  return ke_binary(g, KE_OP_Subtract, a, b);
-}
-
-const ke_node *ke_words_mult(ke_graph *g, const ke_node *a, const ke_node *b)
-{
-  return ke_binary(g, KE_OP_Mult, a, b);
-}
-
 /* `n` whole numbers, a comma before each (before all but the first where nothing came before). */
 static ke_status read_ints(ke_parser *p, const char *name, bool first_comma, int n, int *ints)
 {
@@ -77,9 +62,9 @@ static ke_status weighted_norm(ke_parser *p, int pos, const ke_value *s, const k
   int64_t d = x->dim;
 
   if (w->dim == 1)
-    n = ke_words_mult(g, w, ke_unary(g, KE_OP_Sum, ke_unary(g, KE_OP_Square, x)));
+    n = ke_mult(g, w, ke_unary(g, KE_OP_Sum, ke_unary(g, KE_OP_Square, x)));
   else if (w->dim == d)
-    n = ke_unary(g, KE_OP_Sum, ke_words_mult(g, w, ke_unary(g, KE_OP_Square, x)));
+    n = ke_unary(g, KE_OP_Sum, ke_mult(g, w, ke_unary(g, KE_OP_Square, x)));
   else if (w->dim == d * d)
     n = ke_scalprod(g, x, ke_matvec(g, w, x));
   else
@@ -163,8 +148,8 @@ ke_status word_Round(ke_parser *p, int pos, ke_value *out)
   scale = ke_const(g, pow(10, d < 0 ? -d : d)); /* exact up to 10^22, unlike its inverse */
   *out = ke_value_join(
       d > 0 ? ke_binary(g, KE_OP_Divide,
-                        ke_unary(g, KE_OP_RoundHalfAway, ke_words_mult(g, v.node, scale)), scale)
-            : ke_words_mult(g, ke_unary(g, KE_OP_RoundHalfAway, ke_binary(g, KE_OP_Divide, v.node, scale)),
+                        ke_unary(g, KE_OP_RoundHalfAway, ke_mult(g, v.node, scale)), scale)
+            : ke_mult(g, ke_unary(g, KE_OP_RoundHalfAway, ke_binary(g, KE_OP_Divide, v.node, scale)),
                             scale),
       &v, 1);
   return KE_OK;
@@ -202,8 +187,8 @@ ke_status word_DiffClampInt(ke_parser *p, int pos, ke_value *out)
   (void)pos;
   KE_TRY(clamp_bounds(p, "DiffClampInt", &v, b));
   *out = ke_value_join(
-      ke_words_mult(g, ke_words_sub(g, one, ke_binary(g, KE_OP_LessThan, v.node, b[0])),
-                    ke_words_sub(g, one, ke_binary(g, KE_OP_LessThan, b[1], v.node))),
+      ke_mult(g, ke_sub(g, one, ke_binary(g, KE_OP_LessThan, v.node, b[0])),
+                    ke_sub(g, one, ke_binary(g, KE_OP_LessThan, b[1], v.node))),
       &v, 1);
   return KE_OK;
 }

@@ -12,8 +12,5 @@ ke_status ke_words_call(ke_parser *p, const char *name, int n, ke_value *v);
 /* "<name> needs <rule>, not <a> and <b>" */
 ke_status ke_words_dims(ke_parser *p, int pos, const char *name, const char *rule, int a, int b);
 ke_status ke_words_same_dim(ke_parser *p, int pos, const char *name, const char *what, int found, int wanted);
-const ke_node *ke_words_add(ke_graph *g, const ke_node *a, const ke_node *b);
-const ke_node *ke_words_sub(ke_graph *g, const ke_node *a, const ke_node *b);
-const ke_node *ke_words_mult(ke_graph *g, const ke_node *a, const ke_node *b);
 
 #endif

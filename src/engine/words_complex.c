@@ -23,7 +23,7 @@ static const ke_node *interleave(ke_graph *g, const ke_node *re, const ke_node *
 {
   int n = re->dim > im->dim ? re->dim : im->dim;
 
-  return ke_words_add(g, ke_put(g, ke_widen(g, re, n), 0, 2, 2 * n), ke_put(g, ke_widen(g, im, n), 1, 2, 2 * n));
+  return ke_add(g, ke_put(g, ke_widen(g, re, n), 0, 2, 2 * n), ke_put(g, ke_widen(g, im, n), 1, 2, 2 * n));
 }
 
 static ke_status one_complex(ke_parser *p, int pos, const char *name, ke_value *v, complex_node *c)
@@ -56,13 +56,13 @@ static const ke_node *zero_like(ke_graph *g, const ke_node *f)
 
 static complex_node complex_mult(ke_graph *g, complex_node a, complex_node b)
 {
-  return (complex_node){ke_words_sub(g, ke_words_mult(g, a.re, b.re), ke_words_mult(g, a.im, b.im)),
-                        ke_words_add(g, ke_words_mult(g, a.re, b.im), ke_words_mult(g, a.im, b.re))};
+  return (complex_node){ke_sub(g, ke_mult(g, a.re, b.re), ke_mult(g, a.im, b.im)),
+                        ke_add(g, ke_mult(g, a.re, b.im), ke_mult(g, a.im, b.re))};
 }
 
 static const ke_node *square_abs(ke_graph *g, complex_node c)
 {
-  return ke_words_add(g, ke_unary(g, KE_OP_Square, c.re), ke_unary(g, KE_OP_Square, c.im));
+  return ke_add(g, ke_unary(g, KE_OP_Square, c.re), ke_unary(g, KE_OP_Square, c.im));
 }
 
 #define REAL_TO_COMPLEX(name, real, imaginary)                                                     \
@@ -97,8 +97,8 @@ COMPLEX_UNARY(ComplexSquareAbs, square_abs(g, c))
 COMPLEX_UNARY(ComplexAbs, ke_unary(g, KE_OP_Sqrt, square_abs(g, c)))
 COMPLEX_UNARY(ComplexAngle, ke_binary(g, KE_OP_Atan2, c.im, c.re))
 COMPLEX_UNARY(ComplexSum, interleave(g, ke_unary(g, KE_OP_Sum, c.re), ke_unary(g, KE_OP_Sum, c.im)))
-COMPLEX_UNARY(ComplexExp, interleave(g, ke_words_mult(g, ke_unary(g, KE_OP_Exp, c.re), ke_unary(g, KE_OP_Cos, c.im)),
-                                     ke_words_mult(g, ke_unary(g, KE_OP_Exp, c.re), ke_unary(g, KE_OP_Sin, c.im))))
+COMPLEX_UNARY(ComplexExp, interleave(g, ke_mult(g, ke_unary(g, KE_OP_Exp, c.re), ke_unary(g, KE_OP_Cos, c.im)),
+                                     ke_mult(g, ke_unary(g, KE_OP_Exp, c.re), ke_unary(g, KE_OP_Sin, c.im))))
 
 #define COMPLEX_BINARY(name, real, imaginary)                                                      \
   ke_status word_##name(ke_parser *p, int pos, ke_value *out)                                      \
@@ -112,13 +112,13 @@ COMPLEX_UNARY(ComplexExp, interleave(g, ke_words_mult(g, ke_unary(g, KE_OP_Exp, 
     *out = ke_value_join(interleave(g, r.re, r.im), v, 2);                                         \
     return KE_OK;                                                                                  \
   }
-COMPLEX_BINARY(ComplexAdd, ke_words_add(g, a.re, b.re), ke_words_add(g, a.im, b.im))
-COMPLEX_BINARY(ComplexSubtract, ke_words_sub(g, a.re, b.re), ke_words_sub(g, a.im, b.im))
+COMPLEX_BINARY(ComplexAdd, ke_add(g, a.re, b.re), ke_add(g, a.im, b.im))
+COMPLEX_BINARY(ComplexSubtract, ke_sub(g, a.re, b.re), ke_sub(g, a.im, b.im))
 COMPLEX_BINARY(ComplexMult, complex_mult(g, a, b).re, complex_mult(g, a, b).im)
 COMPLEX_BINARY(ComplexScal, complex_mult(g, a, b).re, complex_mult(g, a, b).im)
 COMPLEX_BINARY(ComplexDivide,
-               ke_binary(g, KE_OP_Divide, ke_words_add(g, ke_words_mult(g, a.re, b.re), ke_words_mult(g, a.im, b.im)), square_abs(g, b)),
-               ke_binary(g, KE_OP_Divide, ke_words_sub(g, ke_words_mult(g, a.im, b.re), ke_words_mult(g, a.re, b.im)), square_abs(g, b)))
+               ke_binary(g, KE_OP_Divide, ke_add(g, ke_mult(g, a.re, b.re), ke_mult(g, a.im, b.im)), square_abs(g, b)),
+               ke_binary(g, KE_OP_Divide, ke_sub(g, ke_mult(g, a.im, b.re), ke_mult(g, a.re, b.im)), square_abs(g, b)))
 
 /* A real scalar times a complex vector, in either order. */
 ke_status word_ComplexRealScal(ke_parser *p, int pos, ke_value *out)
@@ -132,7 +132,7 @@ ke_status word_ComplexRealScal(ke_parser *p, int pos, ke_value *out)
   if (s->dim != 1 || f->dim % 2)
     return ke_words_dims(p, pos, "ComplexRealScal", "a real operand of dimension 1 and a complex one", v[0].node->dim,
                      v[1].node->dim);
-  *out = ke_value_join(ke_words_mult(p->g, s, f), v, 2);
+  *out = ke_value_join(ke_mult(p->g, s, f), v, 2);
   return KE_OK;
 }
 

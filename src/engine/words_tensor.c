@@ -56,7 +56,7 @@ ke_status word_DifferenceMatrix(ke_parser *p, int pos, ke_value *out)
 
   KE_TRY(outer(p, pos, "DifferenceMatrix", v));
   one = ke_const(g, 1);
-  *out = ke_value_join(ke_words_sub(g, ke_tensorprod(g, v[0].node, ke_widen(g, one, v[1].node->dim)),
+  *out = ke_value_join(ke_sub(g, ke_tensorprod(g, v[0].node, ke_widen(g, one, v[1].node->dim)),
                            ke_tensorprod(g, ke_widen(g, one, v[0].node->dim), v[1].node)),
                        v, 2);
   return KE_OK;
@@ -263,38 +263,19 @@ ke_status word_Kron(ke_parser *p, int pos, ke_value *out)
 }
 
 /* ---- components ---- */
-static ke_status extreme(ke_parser *p, const char *name, bool largest, bool where, ke_value *out)
-{
-  ke_value v;
-
-  KE_TRY(ke_words_call(p, name, 1, &v));
-  *out = ke_value_join(where ? ke_arg_extreme(p->g, v.node, largest) : ke_extreme(p->g, v.node, largest), &v, 1);
-  return KE_OK;
-}
-
-ke_status word_Max(ke_parser *p, int pos, ke_value *out)
-{
-  (void)pos;
-  return extreme(p, "Max", true, false, out);
-}
-
-ke_status word_Min(ke_parser *p, int pos, ke_value *out)
-{
-  (void)pos;
-  return extreme(p, "Min", false, false, out);
-}
-
-ke_status word_ArgMax(ke_parser *p, int pos, ke_value *out)
-{
-  (void)pos;
-  return extreme(p, "ArgMax", true, true, out);
-}
-
-ke_status word_ArgMin(ke_parser *p, int pos, ke_value *out)
-{
-  (void)pos;
-  return extreme(p, "ArgMin", false, true, out);
-}
+#define EXTREME(name, function, largest)                                                           \
+  ke_status word_##name(ke_parser *p, int pos, ke_value *out)                                      \
+  {                                                                                                \
+    ke_value v;                                                                                    \
+    (void)pos;                                                                                     \
+    KE_TRY(ke_words_call(p, #name, 1, &v));                                                        \
+    *out = ke_value_join(function(p->g, v.node, largest), &v, 1);                                  \
+    return KE_OK;                                                                                  \
+  }
+EXTREME(Max, ke_extreme, true)
+EXTREME(Min, ke_extreme, false)
+EXTREME(ArgMax, ke_arg_extreme, true)
+EXTREME(ArgMin, ke_arg_extreme, false)
 
 /* 1 at the index trunc(f + 1/2), all zeros where that is outside */
 ke_status word_OneHot(ke_parser *p, int pos, ke_value *out)
@@ -311,7 +292,7 @@ ke_status word_OneHot(ke_parser *p, int pos, ke_value *out)
   if (v.node->dim != 1)
     return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "OneHot needs an operand of dimension 1, not %d", v.node->dim);
   *out = ke_value_join(
-      ke_widen(g, ke_binary(g, KE_OP_Equal, ke_iota(g, d), ke_unary(g, KE_OP_Trunc, ke_words_add(g, v.node, ke_const(g, 0.5)))), d),
+      ke_widen(g, ke_binary(g, KE_OP_Equal, ke_iota(g, d), ke_unary(g, KE_OP_Trunc, ke_add(g, v.node, ke_const(g, 0.5)))), d),
       &v, 1);
   return KE_OK;
 }
@@ -327,7 +308,7 @@ static const ke_node *safe_ratio(ke_graph *g, const ke_node *a, const ke_node *b
 {
   const ke_node *none = ke_binary(g, KE_OP_Equal, b, ke_const(g, 0));
 
-  return ke_words_mult(g, ke_words_sub(g, ke_const(g, 1), none), ke_binary(g, KE_OP_Divide, a, ke_words_add(g, b, none)));
+  return ke_mult(g, ke_sub(g, ke_const(g, 1), none), ke_binary(g, KE_OP_Divide, a, ke_add(g, b, none)));
 }
 
 /* Concat of many, halved again and again so that the graph stays flat. */
@@ -359,13 +340,13 @@ ke_status word_BSpline(ke_parser *p, int pos, ke_value *out)
     return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "BSpline needs a place of dimension 1, not %d", x->dim);
   n = t->dim - 1;
   for (int l = 0; l < n; l++)
-    b[l] = ke_words_mult(g, ke_binary(g, KE_OP_LessOrEqual, elem(g, t, l), x), ke_binary(g, KE_OP_LessThan, x, elem(g, t, l + 1)));
+    b[l] = ke_mult(g, ke_binary(g, KE_OP_LessOrEqual, elem(g, t, l), x), ke_binary(g, KE_OP_LessThan, x, elem(g, t, l + 1)));
   for (int k = 1; k <= degree; k++) {
     n--;
     for (int l = 0; l < n; l++) {
-      up = safe_ratio(g, ke_words_sub(g, x, elem(g, t, l)), ke_words_sub(g, elem(g, t, l + k), elem(g, t, l)));
-      down = safe_ratio(g, ke_words_sub(g, elem(g, t, l + k + 1), x), ke_words_sub(g, elem(g, t, l + k + 1), elem(g, t, l + 1)));
-      b[l] = ke_words_add(g, ke_words_mult(g, up, b[l]), ke_words_mult(g, down, b[l + 1]));
+      up = safe_ratio(g, ke_sub(g, x, elem(g, t, l)), ke_sub(g, elem(g, t, l + k), elem(g, t, l)));
+      down = safe_ratio(g, ke_sub(g, elem(g, t, l + k + 1), x), ke_sub(g, elem(g, t, l + k + 1), elem(g, t, l + 1)));
+      b[l] = ke_add(g, ke_mult(g, up, b[l]), ke_mult(g, down, b[l + 1]));
     }
   }
   *out = ke_value_join(concat_all(g, b, n), v, 2);
@@ -377,8 +358,8 @@ static const ke_node *soft_min(ke_graph *g, const ke_node *h, const ke_node *a, 
 {
   const ke_node *all[3] = {a, b, c}, *three = concat_all(g, all, 3), *least = ke_extreme(g, three, false), *e;
 
-  e = ke_unary(g, KE_OP_Exp, ke_binary(g, KE_OP_Divide, ke_words_sub(g, least, three), h));
-  return ke_words_sub(g, least, ke_words_mult(g, h, ke_unary(g, KE_OP_Log, ke_unary(g, KE_OP_Sum, e))));
+  e = ke_unary(g, KE_OP_Exp, ke_binary(g, KE_OP_Divide, ke_sub(g, least, three), h));
+  return ke_sub(g, least, ke_mult(g, h, ke_unary(g, KE_OP_Log, ke_unary(g, KE_OP_Sum, e))));
 }
 
 /* Soft dynamic time warping of two scalar series with squared differences as cost. */
@@ -400,16 +381,16 @@ ke_status word_SoftDTW_SqDist(ke_parser *p, int pos, ke_value *out)
   for (int k = 0; k < n; k++) {
     corner = NULL;
     for (int l = 0; l < m; l++) {
-      cost = ke_unary(g, KE_OP_Square, ke_words_sub(g, elem(g, v[0].node, k), elem(g, v[1].node, l)));
+      cost = ke_unary(g, KE_OP_Square, ke_sub(g, elem(g, v[0].node, k), elem(g, v[1].node, l)));
       above = k ? row[l] : NULL;
       if (!k && !l)
         row[l] = cost;
       else if (!k)
-        row[l] = ke_words_add(g, cost, row[l - 1]);
+        row[l] = ke_add(g, cost, row[l - 1]);
       else if (!l)
-        row[l] = ke_words_add(g, cost, above);
+        row[l] = ke_add(g, cost, above);
       else
-        row[l] = ke_words_add(g, cost, soft_min(g, v[2].node, corner, above, row[l - 1]));
+        row[l] = ke_add(g, cost, soft_min(g, v[2].node, corner, above, row[l - 1]));
       corner = above;
     }
   }
