@@ -117,7 +117,7 @@ static void reduced_sum(sweep *s, const ke_node *n, const ke_node *cot)
 /* L = log sum exp(F) G: dF gets exp(F - L) G, dG gets exp(F - L). */
 static void reduced_logsumexp(sweep *s, const ke_node *n, const ke_node *cot)
 {
-  const ke_node *f = n->child[0], *w = n->nchild > 1 ? n->child[1] : NULL;
+  const ke_node *f = n->child[0], *w = ke_log_weights(n);
   const ke_node *share = ke_mult(s->g, cot, ke_binary(s->g, KE_OP_ExpSub, f, n));
 
   if (w) contribute(s, w, pairs_of(n), share);
@@ -125,14 +125,18 @@ static void reduced_logsumexp(sweep *s, const ke_node *n, const ke_node *cot)
   contribute(s, f, pairs_of(n), share);
 }
 
+const ke_node *ke_log_weights(const ke_node *n)
+{
+  return n->nchild > 1 && ke_reduction_of(n).part != KE_PART_NORM ? n->child[1] : NULL;
+}
+
 ke_softmax ke_softmax_of(ke_graph *g, const ke_node *ratio)
 {
-  const ke_node *w = ratio->child[1], *log_sums;
+  const ke_node *f = ratio->child[0], *w = ratio->child[1];
   ke_reduction how = ke_reduction_of(ratio);
 
-  how.part = KE_PART_VALUE;
-  log_sums = ke_reduce_over(g, how, ratio->child[0], w);
-  return (ke_softmax){.share = ke_binary(g, KE_OP_ExpSub, ratio->child[0], ke_with_int(g, KE_OP_Elem, log_sums, 0, 0)),
+  how.part = KE_PART_NORM;
+  return (ke_softmax){.share = ke_binary(g, KE_OP_ExpSub, f, ke_reduce_over(g, how, f, w)),
                       .beyond = ke_sub(g, ke_with_int(g, KE_OP_Extract, w, 1, ratio->dim), ratio)};
 }
 
@@ -187,13 +191,13 @@ static void reduction(sweep *s, const ke_node *n, const ke_node *cot)
   switch (how.kind) {
   case KE_RED_SUM: reduced_sum(s, n, cot); break;
   case KE_RED_SUMEXP:
-    if (how.part == KE_PART_VALUE)
-      reduced_logsumexp(s, n, cot);
-    else if (how.part == KE_PART_RATIO)
+    if (how.part == KE_PART_RATIO)
       reduced_ratio(s, n, cot);
-    else
+    else if (how.part == KE_PART_RAW)
       s->extra = ke_add_or(s->g, s->extra,
                            ke_gradient(s->g, ke_sumexp_apart(s->g, n), n->idx, s->v, cot, false));
+    else
+      reduced_logsumexp(s, n, cot);
     break;
   default: reduced_extreme(s, n, cot); break;
   }

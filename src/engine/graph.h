@@ -36,8 +36,9 @@ enum {
 };
 
 /* What a node shows of a reduction's state; nodes of one summand share the state in the plan. Of SUMEXP
- * (m, s): VALUE is m + log s, RAW both, RATIO s[1], s[2], .. over s[0]. */
-typedef enum { KE_PART_VALUE, KE_PART_INDEX, KE_PART_RAW, KE_PART_RATIO } ke_part;
+ * (m, s): VALUE is m + log s, RAW both; where the first weight is 1, NORM is m + log s[0] and RATIO
+ * s[1], s[2], .. over s[0]. */
+typedef enum { KE_PART_VALUE, KE_PART_INDEX, KE_PART_RAW, KE_PART_NORM, KE_PART_RATIO } ke_part;
 
 typedef struct {
   ke_reduce_kind kind;
@@ -153,6 +154,8 @@ typedef struct {
   const ke_node *share, *beyond;
 } ke_softmax;
 ke_softmax ke_softmax_of(ke_graph *g, const ke_node *ratio);
+/* The weights that a logarithm of a SUMEXP (VALUE, NORM) depends on; NULL: none. */
+const ke_node *ke_log_weights(const ke_node *n);
 /* The raw (m, s) of a SUMEXP as reductions that have derivatives: max F, sum exp(F - m) G. */
 const ke_node *ke_sumexp_apart(ke_graph *g, const ke_node *raw);
 /* A formula with $0 $1 $2 for operands (parse.c): for derivatives and sugar of the table. */

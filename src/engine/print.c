@@ -64,7 +64,7 @@ static const char *reduction_name(const ke_node *n)
     if ((int)names[k].kind == n->ints[0] && (int)names[k].part == n->ints[2] && !names[k].then_index &&
         (n->nchild > 1 ? names[k].weights != KE_WEIGHT_NONE : names[k].weights != KE_WEIGHT_MUST))
       return names[k].name;
-  return "?";
+  return "Norm_"; /* KE_PART_NORM, for which there is no word */
 }
 
 static void print_reduce(ke_strbuf *b, const ke_node *n, const ke_parsed *f)

@@ -465,7 +465,10 @@ static const ke_node *reduce_plain(ke_graph *g, ke_reduction how, const ke_node 
                .ints = (const int[]){(int)how.kind, how.side, (int)how.part, how.k, how.ranged},
                .child = {f, weights}};
 
-  n.dim = how.part == KE_PART_RAW ? width + 1 : how.part == KE_PART_RATIO ? width - 1 : width * how.k;
+  n.dim = how.part == KE_PART_RAW     ? width + 1
+          : how.part == KE_PART_NORM  ? 1
+          : how.part == KE_PART_RATIO ? width - 1
+                                      : width * how.k;
   n.idx = (uint8_t)((f->idx | (weights ? weights->idx : 0)) & ~how.side);
   if (how.ranged) n.idx = (uint8_t)((KE_I | KE_J) & ~how.side);
   return ke_intern(g, &n);

@@ -79,7 +79,7 @@ static const ke_node *sum_over(sweep *s, const ke_node *n, const ke_node *f)
 static const ke_node *reduced_logsumexp(sweep *s, const ke_node *n)
 {
   ke_graph *g = s->g;
-  const ke_node *f = n->child[0], *w = n->nchild > 1 ? n->child[1] : NULL;
+  const ke_node *f = n->child[0], *w = ke_log_weights(n);
   const ke_node *df = tangent(s, f), *dw = w ? tangent(s, w) : NULL;
   const ke_node *inside = df && w ? ke_binary(g, KE_OP_Mult, df, w) : df;
 
@@ -132,9 +132,9 @@ static const ke_node *reduction(sweep *s, const ke_node *n)
     t = tangent(s, n->child[0]);
     return t ? sum_over(s, n, t) : NULL;
   case KE_RED_SUMEXP:
-    return how.part == KE_PART_VALUE   ? reduced_logsumexp(s, n)
-           : how.part == KE_PART_RATIO ? reduced_ratio(s, n)
-                                       : tangent(s, ke_sumexp_apart(s->g, n));
+    return how.part == KE_PART_RATIO ? reduced_ratio(s, n)
+           : how.part == KE_PART_RAW ? tangent(s, ke_sumexp_apart(s->g, n))
+                                     : reduced_logsumexp(s, n);
   default: return reduced_extreme(s, n);
   }
 }
