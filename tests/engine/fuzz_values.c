@@ -58,6 +58,22 @@ static bool parse(formula *f, const formula *like)
   return f->info->nargs == f->nargs;
 }
 
+/* KMin of more than there are: Inf, from where no slope comes back (0 times Inf). */
+static bool pads(const formula *f)
+{
+  int64_t least = f->rows[0] < f->rows[1] ? f->rows[0] : f->rows[1];
+
+  for (const char *p = strstr(f->text, "KMin_Reduction("); p; p = strstr(p + 1, "KMin_Reduction(")) {
+    int depth = 0, k = 0;
+    for (const char *q = strchr(p, '('); *q && (*q != ')' || --depth > 0); q++) {
+      if (*q == '(') depth++;
+      if (*q == ',' && depth == 1 && !k) k = atoi(q + 1);
+    }
+    if (k > least) return true;
+  }
+  return false;
+}
+
 /* A random formula that parses and is not too wide. */
 static bool make(formula *f, uint64_t *random)
 {
@@ -78,6 +94,7 @@ static bool make(formula *f, uint64_t *random)
   f->text[m.len] = '\0';
   *random = m.random;
   if (strstr(f->text, "1e300") || strstr(f->text, "1e-320") || !parse(f, NULL)) return false;
+  if (pads(f)) return false;
   numbers = f->n;
   for (int k = 0; k < f->info->nargs; k++) numbers += size_of(f, k);
   return numbers <= MOST_NUMBERS;
