@@ -43,9 +43,9 @@ metric_operator <- function(metric, name, d, call, between = "", settings = list
 square_bound <- function(radius) {
   t <- radius^2
   if (t == 0 || !is.finite(t)) return(t)
-  step <- 2^-52
-  while (sqrt(t * (1 + step)) <= radius) t <- t * (1 + step)
-  while (sqrt(t) > radius) t <- t * (1 - step / 2)
+  step <- 2^-53 * (1 + 2^-10) # t (1 + step), made as a sum, is rounded to the next number
+  while (sqrt(t + t * step) <= radius) t <- t + t * step
+  while (sqrt(t) > radius) t <- t - t * step
   t
 }
 
