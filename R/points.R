@@ -60,16 +60,17 @@ check_finite <- function(x, arg, call) {
 
 # New points with the columns of the data a model was made from: by name if both have names, else by position.
 match_points <- function(new, columns, n_columns, arg, call) {
-  new <- as_points(new, arg, call)
-  if (!is.null(columns) && !is.null(colnames(new))) {
-    lost <- setdiff(columns, colnames(new))
+  named <- if (is.data.frame(new)) names(new) else if (length(dim(new)) == 2L) colnames(new)
+  if (!is.null(columns) && !is.null(named)) {
+    lost <- setdiff(columns, named)
     if (length(lost) > 0L) {
       stop_input(quote_names(arg),
-                 paste0("no column ", quote_names(lost), if (ncol(new) > 0L) paste0(" among ", quote_names(colnames(new)))),
+                 paste0("no column ", quote_names(lost), if (length(named) > 0L) paste0(" among ", quote_names(named))),
                  paste("the columns", quote_names(columns)), call)
     }
-    return(new[, columns, drop = FALSE])
+    return(as_points(new[, columns, drop = FALSE], arg, call)) # other columns may hold anything
   }
+  new <- as_points(new, arg, call)
   if (ncol(new) != n_columns) {
     stop_input(quote_names(arg), paste0(describe(new), if (ncol(new) == 1L) " (a vector is one column)"),
                paste0("a matrix with ", n_columns, if (n_columns == 1L) " column" else " columns"), call)
