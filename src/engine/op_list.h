@@ -113,8 +113,8 @@ SCALAR_OP(And,         2, 1,  k_select(a == K(0), k_set(0), k_select(b == K(0), 
 SCALAR_OP(Or,          2, 1,  k_select(a == K(0), k_select(b == K(0), k_set(0), k_set(1)), k_set(1)), D(N_, N_), X_(X(-2, 2), X(-2, 2)))
 SCALAR_OP(Not,         1, 1,  k_select(a == K(0), k_set(1), k_set(0)), D(N_),           X_(X(-2, 2)))
 
-/* exp(a - b), 0 where a is -Inf whatever b is: an item's share in a LogSumExp */
-SCALAR_OP(ExpSub,      2, 6,  k_select(a == K(-K_INF), k_set(0), k_exp(a - b)), D("ExpSub($0,$1)", "-ExpSub($0,$1)"), X_(X(-2, 2), X(-2, 2)))
+/* exp(a - b), an item's share in a LogSumExp: 0 where a is -Inf, and where b is, a sum of no items */
+SCALAR_OP(ExpSub,      2, 6,  k_select(a == K(-K_INF), k_set(0), k_select(b == K(-K_INF), k_set(0), k_exp(a - b))), D("ExpSub($0,$1)", "-ExpSub($0,$1)"), X_(X(-2, 2), X(-2, 2)))
 
 /* exp2(a * b): Exp with a constant factor, folded (plan.c) */
 FUSED_OP(Exp2Mul,      2, 4,  k_exp2(a * b))

@@ -248,7 +248,7 @@ ref_ops <- list(
   And         = function(a, b) 1 - one_if(a == 0 | b == 0),
   Or          = function(a, b) 1 - one_if(a == 0 & b == 0),
   Not         = function(a) one_if(a == 0),
-  ExpSub      = function(a, b) where(a == -Inf, none(a), exp(a - b)),
+  ExpSub      = function(a, b) where(a == -Inf | b == -Inf, none(a), exp(a - b)),
   NormCdf     = function(a) pnorm(a),
 
   Sum         = vec(function(f) sum_components(f)),
