@@ -84,5 +84,7 @@ ke_status ke_cc_fetch(const char *source, const ke_compile_settings *settings, k
 /* The compiler that would be used (malloc'd path), or KE_ERR_COMPILE with what was searched. */
 ke_status ke_cc_find(const ke_compile_settings *settings, char **path, ke_error *err) KE_MUST_USE;
 ke_cache_counters ke_cache_counts(void);
+/* Add to the counts what another compiler's objects did. */
+void ke_cache_count(ke_cache_counters more);
 
 #endif
