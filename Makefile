@@ -34,14 +34,15 @@ setup:
 	}
 
 # ---- the package in a library of its own ----
-SOURCES := DESCRIPTION NAMESPACE configure cleanup $(wildcard R/* src/* src/engine/* inst/include/* inst/examples/*)
+SOURCES := DESCRIPTION NAMESPACE configure cleanup $(wildcard R/* src/* src/engine/* src/cuda/* inst/include/* inst/examples/*)
 install: setup $(B)/installed
 $(B)/installed: $(filter-out %.o %.so src/Makevars,$(SOURCES))
 	@mkdir -p $(LIB) $(B)/source
 	@rm -rf $(B)/source && mkdir -p $(B)/source
 	@cp -r DESCRIPTION NAMESPACE LICENSE R man inst configure cleanup $(B)/source
-	@mkdir -p $(B)/source/src/engine
+	@mkdir -p $(B)/source/src/engine $(B)/source/src/cuda
 	@cp src/*.[ch] src/Makevars.in $(B)/source/src && cp src/engine/*.[ch] $(B)/source/src/engine
+	@cp src/cuda/*.[ch] $(B)/source/src/cuda
 	MAKEFLAGS=-j$(JOBS) R CMD INSTALL --no-docs -l $(LIB) $(B)/source
 	@touch $@
 
@@ -55,25 +56,30 @@ test: setup
 # The engine once, each test with all of it, under the sanitizers. OpenMP is on, so threads are tested.
 CHECK_CC := gcc
 CHECK_FLAGS := -std=gnu11 -O1 -g -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover=undefined -fopenmp
-ENGINE_OBJECTS := $(patsubst src/engine/%.c,$(B)/engine/%.o,$(wildcard src/engine/*.c))
+ENGINE_OBJECTS := $(patsubst src/engine/%.c,$(B)/engine/%.o,$(wildcard src/engine/*.c)) \
+  $(patsubst src/cuda/%.c,$(B)/engine/%.o,$(wildcard src/cuda/*.c))
 ENGINE_TESTS := $(patsubst tests/engine/%.c,%,$(wildcard tests/engine/test_*.c))
-ENGINE_HEADERS := $(wildcard src/engine/*.h inst/include/*.h tests/engine/*.h)
+ENGINE_HEADERS := $(wildcard src/engine/*.h src/cuda/*.h inst/include/*.h tests/engine/*.h)
 
 engine: setup objects $(addprefix run-,$(ENGINE_TESTS))
 
 # src/Makevars.in lists objects by hand: none may be missing
 objects:
-	@for f in src/engine/*.c; do o=engine/$$(basename $$f .c).o; \
+	@for f in src/engine/*.c src/cuda/*.c; do o=$${f#src/}; o=$${o%.c}.o; \
 	  grep -qF "$$o" src/Makevars.in || { echo "src/Makevars.in lacks $$o" >&2; exit 1; }; done
 
 $(B)/engine/%.o: src/engine/%.c $(ENGINE_HEADERS)
 	@mkdir -p $(@D)
 	@echo "cc $<"; $(CHECK_CC) $(CHECK_FLAGS) -Isrc/engine -Iinst/include -c -o $@ $<
 
+$(B)/engine/%.o: src/cuda/%.c $(ENGINE_HEADERS)
+	@mkdir -p $(@D)
+	@echo "cc $<"; $(CHECK_CC) $(CHECK_FLAGS) -Isrc/engine -Isrc/cuda -Iinst/include -c -o $@ $<
+
 $(B)/engine/engine.a: $(ENGINE_OBJECTS)
 	@rm -f $@; ar rcs $@ $^
 
-LINK_TEST = @echo "cc $<"; $(CHECK_CC) $(CHECK_FLAGS) -Isrc/engine -Iinst/include -Itests/engine -o $@ $< \
+LINK_TEST = @echo "cc $<"; $(CHECK_CC) $(CHECK_FLAGS) -Isrc/engine -Isrc/cuda -Iinst/include -Itests/engine -o $@ $< \
   $(B)/engine/engine.a -ldl -lpthread -lm
 .SECONDARY: $(ENGINE_OBJECTS) $(addprefix $(B)/engine/,$(ENGINE_TESTS))
 $(B)/engine/test_%: tests/engine/test_%.c $(B)/engine/engine.a $(ENGINE_HEADERS)

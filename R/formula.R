@@ -16,7 +16,7 @@
 #'   `"g=Pm(1)"` a parameter, the same for all pairs. Declarations without a name (`"Vi(3)"`) are reached in
 #'   the formula as `Var(position, dimension, category)`, all counted from 0.
 #' @param precision,device,... Settings of this operator: `precision` (`"double"`, `"single"`), `device`
-#'   (`"auto"`, `"cpu"`), `backend` (`"auto"`, `"interpreted"`, `"compiled"`), `threads`. `NULL`: as
+#'   (`"auto"`, `"cpu"`, `"gpu"`, `"gpu:1"`), `backend` (`"auto"`, `"interpreted"`, `"compiled"`), `threads`. `NULL`: as
 #'   [keops_options()] says when the operator is called.
 #'
 #' @return A function of class `keops_kernel`, `op(args, inner_dim = c("col", "row"), ...)`:
@@ -40,8 +40,8 @@
 #' @section Errors:
 #' `keops_error_parse` and `keops_error_dimension` when the formula is made, with the place marked;
 #' `keops_error_input` for declarations, data and settings, naming the argument, what was found and what is
-#' allowed; `keops_error_compile` if `backend = "compiled"` and no compiler works; `keops_error_device` for a
-#' GPU, which this version does not use. All are of class `keops_error`.
+#' allowed; `keops_error_compile` if `backend = "compiled"` and no compiler works; `keops_error_device` if a
+#' GPU was asked for and cannot be used, or its memory is too small. All are of class `keops_error`.
 #'
 #' @references
 #' Charlier, B., Feydy, J., Glaunès, J. A., Collin, F.-D., Durif, G. (2021). Kernel operations on the GPU,
@@ -137,8 +137,13 @@ say_run <- function(out, info, rows, settled, seconds) {
   count <- function(category) max(rows[info$category == category], 1)
   message(sprintf("keops: %s x %s pairs, %s, %s precision, %d thread%s: %.3f s",
                   format_count(count(0L)), format_count(count(1L)),
-                  if (out$compiled) "compiled" else "interpreted", settled$precision, threads,
+                  where_run(out, settled), settled$precision, threads,
                   if (threads == 1L) "" else "s", seconds))
+}
+
+where_run <- function(out, settled) {
+  if (out$gpu) return(sprintf("GPU %s (%.3f ms)", paste(settled$gpu[[2L]], collapse = ", "), engine_cuda_ms()))
+  if (out$compiled) "compiled" else "interpreted"
 }
 
 # What an operator is made of: text, declared, settings.
@@ -160,7 +165,7 @@ print.keops_kernel <- function(x, ...) {
   cat(paste0("  ", format(name), "  ", format(category_words[info$category + 1L]), "  ", shape, "\n"), sep = "")
   cat("  result: ", c("M x ", "N x ", "1 x ")[info$out_category + 1L], info$out_dim, "\n", sep = "")
   if (length(parts$settings) > 0L) {
-    cat("  settings:", paste(names(parts$settings), "=", unlist(parts$settings), collapse = ", "), "\n")
+    cat("  settings:", paste(names(parts$settings), "=", vapply(parts$settings, paste, "", collapse = ","), collapse = ", "), "\n")
   }
   invisible(x)
 }

@@ -190,3 +190,12 @@ void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int64_t nkept, i
   while (t.steps > 1 && size * t.rows * t.step * t.steps > MOST_STATEMENTS) t.steps /= 2;
   *out = t;
 }
+
+bool ke_cuda_tiling_same(const ke_cuda_tiling *a, const ke_cuda_tiling *b)
+{
+  return a->real_bytes == b->real_bytes && a->across == b->across && a->lanes == b->lanes &&
+         a->rows == b->rows && a->step == b->step && a->steps == b->steps && a->tile == b->tile &&
+         a->item == b->item && a->min_blocks == b->min_blocks && a->unroll == b->unroll &&
+         a->narrow == b->narrow && a->kept_here == b->kept_here && a->item_here == b->item_here &&
+         a->once_here == b->once_here && a->shared == b->shared;
+}
