@@ -4,13 +4,16 @@
 #   make test      engine tests under ASan and UBSan, then testthat
 #   make check     test, then R CMD check --as-cran
 #   make bench     timings (bench/)
+#   make cuda      the tests with a GPU
+#   make fake-cuda the same tests with a GPU that is not there: src/cuda runs kernels on the CPU (tests/fake-cuda)
+#   make bench-cuda timings on a GPU (bench/cuda/)
 #   make fuzz T=60 from garbage to source and small runs, for T seconds under the sanitizers
 #   make document  man/ and NAMESPACE from the comments in R/
 #   make clean
 #
 # All of them install what is missing (Debian packages) and build in build/.
 .DEFAULT_GOAL := test
-.PHONY: setup demo install test engine objects testthat golden check build bench fuzz document autoconf clean
+.PHONY: setup demo install test engine objects testthat golden check build bench fuzz document autoconf cuda fake-cuda bench-cuda clean
 
 B := build
 LIB := $(B)/library
@@ -93,6 +96,25 @@ $(addprefix run-,$(ENGINE_TESTS)): run-%: $(B)/engine/%
 
 testthat: install
 	$(RSCRIPT) .ci/testthat.R
+
+# ---- GPUs ----
+cuda: install
+	$(RSCRIPT) -e 'if (!is.null(p <- keops::keops_info()$$cuda$$problem)) stop(p)'
+	$(RSCRIPT) .ci/testthat.R
+
+FAKE := $(B)/fake-cuda
+$(FAKE)/libcuda.so.1: tests/fake-cuda/fake_driver.c src/cuda/cuda_api.h
+	@mkdir -p $(@D)
+	$(CHECK_CC) -O2 -Wall -Wextra -std=gnu11 -fPIC -shared -Isrc/cuda -Isrc/engine -o $@ $< -ldl
+$(FAKE)/libnvrtc.so.13: tests/fake-cuda/fake_nvrtc.c
+	@mkdir -p $(@D)
+	$(CHECK_CC) -O2 -Wall -Wextra -std=gnu11 -fPIC -shared -o $@ $<
+FAKE_RUN := FAKE_CUDA="$(abspath tests/fake-cuda)" LD_LIBRARY_PATH="$(abspath $(FAKE))$${LD_LIBRARY_PATH:+:$$LD_LIBRARY_PATH}"
+fake-cuda: install $(FAKE)/libcuda.so.1 $(FAKE)/libnvrtc.so.13
+	$(FAKE_RUN) $(RSCRIPT) .ci/testthat.R
+
+bench-cuda: install
+	$(RSCRIPT) bench/cuda/run.R
 
 # write tests/engine/golden anew; read the difference before you commit it
 golden: $(B)/engine/test_golden

@@ -77,6 +77,7 @@ settings <- list(
   cache_dir = list(check = check_text, default = NULL),
   compiler = list(check = check_text, default = NULL),
   gpu_memory = list(check = check_positive(FALSE), default = NULL),
+  gpu_launch = list(check = check_positive(FALSE), default = NULL),
   accuracy = list(check = check_positive(TRUE), default = 1e-5)
 )
 
@@ -148,12 +149,15 @@ thread_count <- function(value = NULL, call = NULL) {
 # ---- GPUs ----
 
 # What the engine is told: 0 CPU, 1 GPU, 2 auto; numbers of devices; bytes of a device that may be used (0: most
-# of what is free); accuracy.
+# of what is free); accuracy; milliseconds of a launch (0: default).
 gpu_settings <- function(device, call) {
-  memory <- setting("gpu_memory", call = call)
+  number <- function(name) {
+    value <- setting(name, call = call)
+    if (is.null(value)) 0 else value
+  }
   choice <- switch(device[1L], cpu = 0L, auto = 2L, 1L)
   numbers <- if (choice == 1L) as.integer(sub("^gpu:?", "0", device)) else 0L
-  list(choice, numbers, if (is.null(memory)) 0 else memory, setting("accuracy", call = call))
+  list(choice, numbers, number("gpu_memory"), setting("accuracy", call = call), number("gpu_launch"))
 }
 
 # ---- all of it for one run ----
@@ -215,6 +219,8 @@ run_settings <- function(given, call) {
 #'     one R was built with, then `cc`, `gcc`, `clang`.}
 #'   \item{`gpu_memory`}{Bytes of a GPU's memory that a call may use; data that need more go through it in slices.
 #'     Default: most of what is free.}
+#'   \item{`gpu_launch`}{Milliseconds, by a rough estimate, after which long work on a GPU is broken off to look
+#'     whether it was interrupted, about 60 by default. It changes the last digits of results.}
 #'   \item{`accuracy`}{Relative error that is allowed in single precision, `1e-5`. Below `2e-6`, GPUs take no
 #'     approximate functions.}
 #' }

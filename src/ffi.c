@@ -221,21 +221,22 @@ static ke_compile_settings arg_compile(SEXP x)
   return s;
 }
 
-/* list(choice, numbers, memory, accuracy): what is done with GPUs */
+/* list(choice, numbers, memory, accuracy, launch): what is done with GPUs */
 static ke_gpu_settings arg_gpu(SEXP x, ke_device_choice *choice)
 {
   ke_gpu_settings s = {.hint = KEOPS_CUDA_HINT};
   SEXP numbers;
 
-  if (TYPEOF(x) != VECSXP || XLENGTH(x) != 4 || TYPEOF(VECTOR_ELT(x, 1)) != INTSXP ||
+  if (TYPEOF(x) != VECSXP || XLENGTH(x) != 5 || TYPEOF(VECTOR_ELT(x, 1)) != INTSXP ||
       XLENGTH(VECTOR_ELT(x, 1)) > 1024 || TYPEOF(VECTOR_ELT(x, 2)) != REALSXP ||
-      TYPEOF(VECTOR_ELT(x, 3)) != REALSXP)
-    Rf_error("gpu: a choice, numbers of devices, bytes and an accuracy are needed");
+      TYPEOF(VECTOR_ELT(x, 3)) != REALSXP || TYPEOF(VECTOR_ELT(x, 4)) != REALSXP)
+    Rf_error("gpu: a choice, numbers of devices, bytes, an accuracy and milliseconds are needed");
   numbers = VECTOR_ELT(x, 1);
   *choice = (ke_device_choice)arg_int(VECTOR_ELT(x, 0), "choice");
   s.device = INTEGER(numbers);
   s.ndevice = (int)XLENGTH(numbers);
   s.memory = Rf_asReal(VECTOR_ELT(x, 2));
+  s.launch_ms = Rf_asReal(VECTOR_ELT(x, 4));
   s.accurate = Rf_asReal(VECTOR_ELT(x, 3)) < 2e-6; /* that of the approximate functions */
   return s;
 }

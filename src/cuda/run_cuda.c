@@ -26,7 +26,7 @@ enum {
   SPIN_NS = 2000000,   /* waiting without sleeping */
   NAP_NS = 50000
 };
-#define LAUNCH_NS 6e7        /* by an estimate that may be three times too low */
+#define LAUNCH_MS 60.        /* by an estimate that may be three times too low */
 #define SINGLE_SPEED 2000.   /* a pair by the plan's cost over a pair on an H200, roughly */
 #define DOUBLE_SPEED 500.    /* the same where double runs at half the speed of single */
 #define USUAL_PROCESSORS 132.
@@ -170,7 +170,8 @@ static void choose_launches(const run *r, part *p)
   const double speed = (r->job->real_bytes == 4 ? SINGLE_SPEED : DOUBLE_SPEED * 2 / device->double_ratio) *
                        device->processors / USUAL_PROCESSORS;
   const double cost = r->job->pass->cost > 1 ? r->job->pass->cost : 1;
-  const double pairs = LAUNCH_NS / (cost / 16 / speed);
+  const double ms = r->session->settings.launch_ms > 0 ? r->session->settings.launch_ms : LAUNCH_MS;
+  const double pairs = 1e6 * ms / (cost / 16 / speed);
   const int64_t unit = p->kernel->tiling.tile, block = block_rows(p);
 
   p->launch_rows = p->slice_rows;

@@ -105,6 +105,7 @@ typedef struct {
   const int *device; /* numbers of devices; one may be named again, and then counts as another */
   int ndevice;
   double memory; /* bytes a device may be used for; 0: most of what is free */
+  double launch_ms; /* that a launch may take by estimate; 0: enough for Ctrl-C to be answered soon */
   bool accurate; /* no approximate functions in single precision */
   const char *hint; /* a folder of CUDA, or NULL */
   ke_compile_settings compile;
