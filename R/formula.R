@@ -16,7 +16,8 @@
 #'   `"g=Pm(1)"` a parameter, the same for all pairs. Declarations without a name (`"Vi(3)"`) are reached in
 #'   the formula as `Var(position, dimension, category)`, all counted from 0.
 #' @param precision,device,... Settings of this operator: `precision` (`"double"`, `"single"`), `device`
-#'   (`"auto"`, `"cpu"`), `backend` (`"auto"`, `"interpreted"`, `"compiled"`), `threads`, `sum_scheme`. `NULL`: as
+#'   (`"auto"`, `"cpu"`, `"gpu"`, `"gpu:1"`), `backend` (`"auto"`, `"interpreted"`, `"compiled"`), `threads`,
+#'   `sum_scheme`. `NULL`: as
 #'   [keops_options()] says when the operator is called.
 #'
 #' @return A function of class `keops_kernel`, `op(args, inner_dim = c("col", "row"), ..., ranges = NULL)`:
@@ -52,8 +53,8 @@
 #' @section Errors:
 #' `keops_error_parse` and `keops_error_dimension` when the formula is made, with the place marked;
 #' `keops_error_input` for declarations, data and settings, naming the argument, what was found and what is
-#' allowed; `keops_error_compile` if `backend = "compiled"` and no compiler works; `keops_error_device` for a
-#' GPU, which this version does not use. All are of class `keops_error`.
+#' allowed; `keops_error_compile` if `backend = "compiled"` and no compiler works; `keops_error_device` if a
+#' GPU was asked for and cannot be used, or its memory is too small. All are of class `keops_error`.
 #'
 #' @references
 #' Charlier, B., Feydy, J., Glaunès, J. A., Collin, F.-D., Durif, G. (2021). Kernel operations on the GPU,
@@ -188,8 +189,13 @@ say_run <- function(out, sizes, ranges, settled, seconds) {
   pairs <- paste(size_text(sizes), "pairs")
   if (!is.null(ranges)) pairs <- paste(format_count(range_pairs(ranges)), "of", pairs)
   message(sprintf("keops: %s, %s, %s precision, %d thread%s: %.3f s", pairs,
-                  if (out$compiled) "compiled" else "interpreted", settled$precision, threads,
+                  where_run(out, settled), settled$precision, threads,
                   if (threads == 1L) "" else "s", seconds))
+}
+
+where_run <- function(out, settled) {
+  if (out$gpu) return(sprintf("GPU %s (%.3f ms)", paste(settled$gpu[[2L]], collapse = ", "), engine_cuda_ms()))
+  if (out$compiled) "compiled" else "interpreted"
 }
 
 # What an operator is made of, see new_operator().
@@ -215,7 +221,7 @@ print.keops_kernel <- function(x, ...) {
   cat(paste0("  result", label, ": ", c("M x ", "N x ", "1 x ")[info$out_category + 1L], info$out_dim, "\n"),
       sep = "")
   if (length(parts$settings) > 0L) {
-    cat("  settings:", paste(names(parts$settings), "=", unlist(parts$settings), collapse = ", "), "\n")
+    cat("  settings:", paste(names(parts$settings), "=", vapply(parts$settings, paste, "", collapse = ","), collapse = ", "), "\n")
   }
   invisible(x)
 }

@@ -30,6 +30,10 @@ typedef struct {
   int64_t size_i, size_j;    /* rows of the two sides, >= 0 */
   const ke_ranges *ranges;   /* two: of rows i, of rows j; NULL if no pass is ranged */
   const ke_kernel *kernels;  /* one a pass; those of scatter passes are not looked at */
+  const ke_pairs_runner *runner; /* runs the pair programs in place of `kernels`; NULL: none */
+  int real_bytes;                /* its precision */
+  void **memo;                   /* what it keeps between runs: one pointer a pass, */
+  ke_arena *memo_arena;          /* made there */
   ke_isa isa;                /* for the row programs */
   int threads;               /* 1: no parallel region is entered (as must be in a forked child) */
   bool (*poll)(void *data);  /* called on the calling thread only; true: stop. May be NULL */

@@ -11,9 +11,7 @@
 #include <math.h>
 
 enum {
-  PACK_ITEMS = 2048,     /* items a packing job, roughly */
-  SAMPLE = 64,           /* items from start, middle and end that settle the centre, ... */
-  SAMPLE_VALUES = 100000 /* but not many more numbers than this */
+  PACK_ITEMS = 2048 /* items a packing job, roughly */
 };
 
 typedef struct {
@@ -31,116 +29,6 @@ typedef struct {
   /* a thread's share of the pool, in bytes */
   size_t at_state, at_held, at_scratch, share;
 } pairs;
-
-static void put_real(int real_bytes, void *at, int64_t k, double value)
-{
-  if (real_bytes == 4)
-    ((float *)at)[k] = (float)value;
-  else
-    ((double *)at)[k] = value;
-}
-
-static ke_status round_once(pairs *w, const double *once, ke_error *err)
-{
-  w->once =
-      ke_arena_alloc(w->d->arena, ke_bytes((int64_t)w->pass->once_width + 1, 1, sizeof(double)));
-  if (!w->once) return ke_fail_memory(err);
-  for (int32_t c = 0; c < w->pass->once_width; c++)
-    put_real(w->shape.real_bytes, w->once, c, once[c]);
-  return KE_OK;
-}
-
-/* ---- centre ---- */
-
-/* The lower median of x[n], n >= 1, by quickselect: x is put in another order. A median and not a
- * mean, for one value far out would draw the mean away from all others and cost them their digits.
- */
-static double median(double *x, int n)
-{
-  int want = (n - 1) / 2, low = 0, high = n - 1;
-
-  while (low < high) {
-    double pivot = x[(low + high) / 2];
-    int i = low, j = high;
-
-    while (i <= j) {
-      while (x[i] < pivot) i++;
-      while (x[j] > pivot) j--;
-      if (i <= j) {
-        double t = x[i];
-        x[i++] = x[j];
-        x[j--] = t;
-      }
-    }
-    if (want <= j)
-      high = j;
-    else if (want >= i)
-      low = i;
-    else
-      break;
-  }
-  return x[want];
-}
-
-/* Median of the finite ones among x[n]; 0 if there is none. x is overwritten. */
-static double finite_median(double *x, int n)
-{
-  int m = 0;
-
-  for (int k = 0; k < n; k++)
-    if (isfinite(x[k])) x[m++] = x[k];
-  return m ? median(x, m) : 0;
-}
-
-/* Items of the sample from each of start, middle and end: fewer where they are wide. */
-static int sample_third(const pairs *w)
-{
-  int64_t n = SAMPLE_VALUES / (3 * ((int64_t)w->red.width + 1));
-
-  n = n < 5 ? 5 : n > SAMPLE ? SAMPLE : n;
-  return (int)ke_min(n, ke_parts(w->nred, 3));
-}
-
-/* Evaluate the red program there: sample[width][3 * third]. */
-static void take_sample(const pairs *w, int third, double *sample, void *scratch)
-{
-  const int64_t starts[3] = {0, (w->nred - third) / 2, w->nred - third};
-
-  for (int k = 0; k < 3; k++)
-    ke_row_code_run(w->d, &w->red, starts[k], third, sample + (int64_t)k * third, 3 * third,
-                    scratch);
-}
-
-/* Components that matter through differences only lose a common centre before they become float. */
-static ke_status find_centre(pairs *w, ke_error *err)
-{
-  const ke_pass *pass = w->pass;
-  size_t nshift = ke_bytes((int64_t)pass->kept_width + pass->red_width, 1, sizeof(double));
-  int third = sample_third(w);
-  double *sample;
-
-  if (w->shape.real_bytes != 4) return KE_OK;
-  w->kept_shift = ke_arena_alloc(w->d->arena, nshift + 1);
-  if (!w->kept_shift) return ke_fail_memory(err);
-  w->red_shift = w->kept_shift + pass->kept_width;
-  if (pass->ncenter == 0) return KE_OK;
-
-  KE_TRY(ke_reserve(&w->d->pool,
-                    w->red.scratch + ke_bytes(pass->red_width, 3 * third, sizeof(double)), err));
-  sample = (double *)(w->d->pool.at + w->red.scratch);
-  take_sample(w, third, sample, w->d->pool.at);
-  for (int32_t e = 0; e < pass->ncenter; e++) {
-    const ke_center *center = &pass->center[e];
-
-    for (int32_t k = 0; k < center->width; k++) {
-      double c = finite_median(sample + (int64_t)(center->red + k) * 3 * third, 3 * third);
-      w->kept_shift[center->kept + k] = c;
-      w->red_shift[center->red + k] = c;
-    }
-  }
-  ke_team_tick(&w->d->team, 0, 3 * third * (w->red.ns + 4 * pass->red_width));
-  return ke_check_stop(w->d, err);
-}
 
 /* ---- packing of the items ---- */
 static void pad_tile(int real_bytes, char *tile, int64_t width, int T, int n)
@@ -269,7 +157,7 @@ static void pack_kept(const pairs *w, int64_t row0, int64_t rows, char *mine)
 
       for (int64_t r = first; r < end; r++) {
         double value = from[r - first < n ? r - first : n - 1] - shift;
-        put_real(w->shape.real_bytes, mine, ((r / R) * code->width + c) * R + r % R, value);
+        ke_put_real(w->shape.real_bytes, mine, ((r / R) * code->width + c) * R + r % R, value);
       }
     }
   }
@@ -404,11 +292,12 @@ ke_status ke_run_pairs(ke_driver *d, const ke_pass *pass, const ke_kernel *kerne
   w.nred = items[1];
   if (w.nkept == 0) return KE_OK; /* no states to fill */
   KE_TRY(ke_run_once(d, &pass->once, pass->once_width, &once, err));
-  KE_TRY(round_once(&w, once, err));
+  KE_TRY(ke_round_once(d, once, pass->once_width, w.shape.real_bytes, &w.once, err));
   KE_TRY(ke_row_code_prepare(d, &pass->keptp, pass->kept_width, once, &w.kept, err));
   KE_TRY(ke_row_code_prepare(d, &pass->redp, pass->red_width, once, &w.red, err));
   if (w.nred > 0) {
-    KE_TRY(find_centre(&w, err));
+    if (w.shape.real_bytes == 4)
+      KE_TRY(ke_find_centre(d, pass, &w.red, w.nred, &w.kept_shift, &w.red_shift, err));
     KE_TRY(pack_items(&w, err));
   }
   KE_TRY(ke_cut_pass(pass, ranges, &w.shape, d->run->isa, w.nkept, w.nred, d->arena, &w.cut, err));

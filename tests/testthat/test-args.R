@@ -154,7 +154,10 @@ test_that("NA, NaN and Inf go through operators", {
 })
 
 test_that("asking for a GPU is an error of its own class, auto is not", {
-  expect_error(test_op(device = "gpu")(test_data), class = "keops_error_device")
+  if (!has_gpu()) expect_error(test_op(device = "gpu")(test_data), class = "keops_error_device")
+  expect_error(test_op(device = "gpu:99")(test_data), class = "keops_error_device")
+  expect_input_error(test_op(device = "gpu:x"), "device", "gpu:1")
+  expect_input_error(test_op(device = c("cpu", "gpu")), "device", "gpu:0")
   expect_equal(test_op(device = "auto")(test_data), test_answer, tolerance = 1e-14)
   expect_equal(test_op(device = "cpu")(test_data), test_answer, tolerance = 1e-14)
 })
