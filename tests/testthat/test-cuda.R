@@ -89,15 +89,21 @@ test_that("NVRTC's message and the source come with a failure", {
 
 cuda_formulas <- c(
   sum = "Sum_Reduction(Exp(-g*SqDist(x,y))*b,1)",
-  wide = "Sum_Reduction(Exp(-g*SqDist(x,y))*SumT(b,30),1)",
+  wide = "Sum_Reduction(Exp(-g*SqDist(x,y))*w,1)",
+  least = "Min_Reduction(SqDist(x,y)*w,1)",
+  soft = "LogSumExp_Reduction(-SqDist(u,w)/30,1)",
+  long = "Grad(Sum_Reduction(Exp(-SqDist(Concat(u,u),Concat(w,w))/60),1),u,e)",
   down = "Sum_Reduction(Exp(-g*SqDist(x,y))*x,0)",
   lse = "LogSumExp_Reduction(-SqDist(x,y)*b,1)",
   min = "Min_Reduction(SqDist(x,y)-b,1)",
   arg = "ArgMax_Reduction(Floor(8*Sin(Elem(x,0)-y)),1)",
   param = "Grad(Sum_Reduction(Exp(-g*SqDist(x,y))*b,1),g,e)"
 )
-cuda_args <- c("x=Vi(3)", "y=Vj(3)", "b=Vj(1)", "g=Pm(1)", "e=Vi(1)")
-cuda_data <- function(m, n) list(draw(m, 3, -1, 1), draw(n, 3, -1, 1), draw(n, 1, 0.5, 2), 0.5, draw(m, 1, 0, 1))
+cuda_args <- c("x=Vi(3)", "y=Vj(3)", "b=Vj(1)", "g=Pm(1)", "e=Vi(1)", "w=Vj(30)", "u=Vi(30)")
+cuda_data <- function(m, n) {
+  list(draw(m, 3, -1, 1), draw(n, 3, -1, 1), draw(n, 1, 0.5, 2), 0.5, draw(m, 1, 0, 1), draw(n, 30, -1, 1),
+       draw(m, 30, -1, 1))
+}
 
 # Formula by shape by precision: the GPU with these options against the CPU.
 expect_as_on_cpu <- function(options, shapes, which = names(cuda_formulas)) {
@@ -127,7 +133,7 @@ test_that("every shape of kernel gives the CPU's answers", {
 test_that("work split into short launches gives the same", {
   skip_without_gpu()
   set.seed(2)
-  expect_as_on_cpu(c(on_gpu, keops.gpu_launch = 1e-6), list(c(3000, 600), c(10, 5000)), c("sum", "wide", "lse", "arg"))
+  expect_as_on_cpu(c(on_gpu, keops.gpu_launch = 1e-6), list(c(3000, 600), c(10, 5000)), c("sum", "wide", "long", "lse", "arg"))
 })
 
 test_that("data larger than the memory allowed go through it in slices", {
