@@ -134,7 +134,8 @@ static void run_thread(void)
 
 static int run_block(unsigned n)
 {
-  unsigned left = n, ended;
+  volatile unsigned left = n; /* kept over the changes of context */
+  unsigned ended;
 
   for (unsigned k = 0; k < n; k++) {
     getcontext(&fiber[k]);
