@@ -40,13 +40,13 @@ count_args <- function(info) {
   if (n == 1L) "1 element" else paste(n, "elements, one for each argument")
 }
 
-# list(data, rows, row_names): data are double vectors, column-major, rows[k] x dim; row names those of
-# the result's index.
+# list(data, rows, row_names): data are double vectors, column-major, rows[k] x dim; row names of i and of j
+# are those of the first variable that has some.
 take_args <- function(args, info, inner_dim, call) {
   args <- order_args(args, info, call)
   n <- length(args)
   rows <- numeric(n)
-  row_names <- NULL
+  row_names <- list(NULL, NULL)
   first <- c(0L, 0L) # the argument that settled the number of rows of i, j
   for (k in seq_len(n)) {
     x <- args[[k]]
@@ -62,7 +62,7 @@ take_args <- function(args, info, inner_dim, call) {
     if (first[category + 1L] == 0L) first[category + 1L] <- k
     before <- first[category + 1L]
     if (rows[before] != rows[k]) stop_rows(info, k, rows[k], before, rows[before], call)
-    if (is.null(row_names) && category == info$out_category) row_names <- rownames(x)
+    if (is.null(row_names[[category + 1L]])) row_names[category + 1L] <- list(rownames(x))
     args[[k]] <- x
   }
   list(data = args, rows = rows, row_names = row_names)

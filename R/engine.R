@@ -71,11 +71,11 @@ caret <- function(text, pos, width = 72L) {
 
 # list(handle, info) of a formula, from the session's table or made now. Operators hold text only, so this
 # is how each call finds its formula; the table is a list of limited length, the oldest entry goes first.
-engine_formula <- function(text, args, call = NULL) {
-  key <- paste(c(text, args), collapse = "\r")
+engine_formula <- function(text, args, call = NULL, ranged = FALSE) {
+  key <- paste(c(text, args, if (ranged) "ranged"), collapse = "\r")
   at <- match(key, session$keys)
   if (!is.na(at)) return(session$handles[[at]])
-  handle <- engine_result(.Call(ffi_formula_new, text, args), call, text)
+  handle <- engine_result(.Call(ffi_formula_new, text, args, ranged), call, text)
   entry <- list(handle = handle, info = .Call(ffi_formula_info, handle))
   if (length(session$keys) >= max_handles) {
     session$keys <- session$keys[-1L]
@@ -90,11 +90,14 @@ max_handles <- 200L
 
 engine_backends <- c(auto = 0L, interpreted = 1L, compiled = 2L)
 
-# list(values, indices, compiled, note); `settled` is of run_settings().
-engine_run <- function(handle, data, rows, settled, call = NULL) {
+engine_schemes <- c(auto = 0L, block = 0L, direct = 1L, kahan = 2L)
+
+# list(results, compiled, note), a result being list(values, indices, k); `settled` is of run_settings().
+engine_run <- function(handle, data, rows, settled, ranges = NULL, call = NULL) {
   engine_result(
     .Call(ffi_formula_run, handle, data, rows, if (settled$precision == "single") 4L else 8L,
-          engine_backends[[settled$backend]], settled$threads, settled$compile),
+          engine_backends[[settled$backend]], settled$threads, engine_schemes[[settled$sum_scheme]], ranges,
+          settled$compile),
     call
   )
 }

@@ -84,8 +84,9 @@ keops_kernel <- function(formula, args, precision = NULL, device = NULL, ...) {
   new_operator(enc2utf8(as.vector(formula)), enc2utf8(as.vector(args)), given, call)
 }
 
-# The operator's environment is what saveRDS() stores: three plain values.
-new_operator <- function(text, declared, settings, call) {
+# The operator's environment is what saveRDS() stores: plain values. `labels` are the names of the results
+# of a formula that has several.
+new_operator <- function(text, declared, settings, call, labels = NULL) {
   engine_formula(text, declared, call)
   rm(call)
   op <- function(args, inner_dim = c("col", "row"), ...) {
@@ -93,7 +94,8 @@ new_operator <- function(text, declared, settings, call) {
     if (missing(args)) stop_input("`args`", "nothing", "a list with the data of all variables", call)
     inner_dim <- if (missing(inner_dim)) "col" else check_inner_dim(inner_dim, call)
     given <- if (...length() > 0L) check_settings(list(...), call_settings, call)
-    run_operator(text, declared, replace_settings(settings, given), args, inner_dim, call)
+    out <- run_operator(text, declared, replace_settings(settings, given), args, inner_dim, call)
+    if (is.null(labels)) out else stats::setNames(out, labels)
   }
   class(op) <- "keops_kernel"
   on.exit(rm(op))
@@ -115,21 +117,39 @@ run_operator <- function(text, declared, settings, args, inner_dim, call) {
   input <- take_args(args, entry$info, inner_dim, call)
   settled <- run_settings(settings, call)
   start <- if (settled$verbose) proc.time()[["elapsed"]]
-  out <- engine_run(entry$handle, input$data, input$rows, settled, call)
+  out <- engine_run(entry$handle, input$data, input$rows, settled, call = call)
   if (settled$verbose) say_run(out, entry$info, input$rows, settled, proc.time()[["elapsed"]] - start)
   if (!is.null(out$note)) message_once(paste0("keops: ", out$note))
-  shape_result(out, input$row_names)
+  shape_results(out$results, entry$info, input$row_names)
 }
 
-# One matrix, or list(values, indices) for reductions that give pairs.
+# One result, or a list of all.
+shape_results <- function(results, info, row_names) {
+  out <- lapply(seq_along(results), function(k) {
+    category <- info$out_category[k]
+    shape_result(results[[k]], if (category < 2L) row_names[[category + 1L]])
+  })
+  if (length(out) == 1L) out[[1L]] else out
+}
+
+# One matrix (or array), or list(values, indices) for reductions that give pairs.
 shape_result <- function(out, row_names) {
-  if (!is.null(row_names)) {
-    if (!is.null(out$values)) rownames(out$values) <- row_names
-    if (!is.null(out$indices)) rownames(out$indices) <- row_names
+  parts <- lapply(out[c("values", "indices")], shape_part, out$k, row_names)
+  if (is.null(out$indices)) return(parts$values)
+  if (is.null(out$values)) return(parts$indices)
+  parts
+}
+
+# `k` blocks of columns, one for each of the k least, are the second dimension of an array.
+shape_part <- function(x, k, row_names) {
+  if (is.null(x)) return(NULL)
+  if (k > 0L && ncol(x) > k) {
+    x <- aperm(array(x, c(nrow(x), ncol(x) %/% k, k)), c(1L, 3L, 2L))
+    if (!is.null(row_names)) dimnames(x) <- list(row_names, NULL, NULL)
+  } else if (!is.null(row_names)) {
+    rownames(x) <- row_names
   }
-  if (is.null(out$indices)) return(out$values)
-  if (is.null(out$values)) return(out$indices)
-  out[c("values", "indices")]
+  x
 }
 
 say_run <- function(out, info, rows, settled, seconds) {
@@ -141,8 +161,8 @@ say_run <- function(out, info, rows, settled, seconds) {
                   if (threads == 1L) "" else "s", seconds))
 }
 
-# What an operator is made of: text, declared, settings.
-operator_parts <- function(op) mget(c("text", "declared", "settings"), envir = environment(op))
+# What an operator is made of: text, declared, settings, labels.
+operator_parts <- function(op) mget(c("text", "declared", "settings", "labels"), envir = environment(op))
 
 #' @rdname keops_kernel
 #' @param x An operator.
@@ -158,7 +178,9 @@ print.keops_kernel <- function(x, ...) {
   name <- vapply(seq_along(info$name), variable_text, "", info = info)
   shape <- paste(c("M x ", "N x ", "1 x ")[info$category + 1L], info$dim, sep = "")
   cat(paste0("  ", format(name), "  ", format(category_words[info$category + 1L]), "  ", shape, "\n"), sep = "")
-  cat("  result: ", c("M x ", "N x ", "1 x ")[info$out_category + 1L], info$out_dim, "\n", sep = "")
+  label <- if (is.null(parts$labels)) "" else paste0(" ", parts$labels)
+  cat(paste0("  result", label, ": ", c("M x ", "N x ", "1 x ")[info$out_category + 1L], info$out_dim, "\n"),
+      sep = "")
   if (length(parts$settings) > 0L) {
     cat("  settings:", paste(names(parts$settings), "=", unlist(parts$settings), collapse = ", "), "\n")
   }

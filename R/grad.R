@@ -8,13 +8,16 @@
 #' It is the true gradient: summed over all that the variable is not indexed by.
 #'
 #' @param op An operator of [keops_kernel()], or one made by `keops_grad()`: any order of derivatives.
-#' @param var The variable: its name, or its position among the arguments, counted from 1.
+#' @param var The variable: its name, or its position among the arguments, counted from 1. Several of
+#'   them (`c("x", "g")`): all these gradients, made in one pass over the pairs where they can share it.
 #' @param ... Not used; anything here is an error.
 #'
 #' @return An operator of class `keops_kernel` with the arguments of `op` and one more at the end, the
 #'   cotangent: a matrix of the shape that `op` returns. It is called `eta`, or `eta2`, `eta3`, ... where
 #'   that name is taken. The result has the shape of the variable: M x d, N x d, or 1 x d for a parameter.
-#'   Settings are those of `op`.
+#'   For several variables it is a list with one such result each, named by the variables. Settings are those
+#'   of `op`. The cotangent of a `KMin` of formulas of D components is a matrix of K D columns, the D of the
+#'   least first.
 #'
 #' @section Errors: `keops_error_input` if there is no such variable, or if `op` gives indices
 #'   (`ArgMin`, `ArgMax`), which have no derivative.
@@ -56,7 +59,10 @@ keops_grad.keops_kernel <- function(op, var, ...) {
   if (missing(var)) var <- NULL
   parts <- operator_parts(op)
   info <- engine_formula(parts$text, parts$declared, call)$info
-  k <- find_variable(var, info, call)
+  k <- find_variables(var, info, call)
+  if (length(info$out_dim) > 1L) {
+    stop_input("`op`", "an operator with several results", "one with a single result", call)
+  }
   if (info$out_values < info$out_dim) {
     stop_input("`op`", "an operator whose result holds indices", "one with values only: indices have no derivative",
                call)
@@ -68,8 +74,11 @@ keops_grad.keops_kernel <- function(op, var, ...) {
   eta <- if (any(nzchar(info$name))) free_name("eta", info$name) else ""
   whole <- list(name = c(info$name, eta), category = c(info$category, info$out_category),
                 dim = c(info$dim, info$out_dim))
-  text <- paste0("Grad(", parts$text, ",", variable_text(whole, k), ",", variable_text(whole, n + 1L), ")")
-  new_operator(text, c(declared, declaration(whole, n + 1L)), parts$settings, call)
+  text <- vapply(k, function(k) {
+    paste0("Grad(", parts$text, ",", variable_text(whole, k), ",", variable_text(whole, n + 1L), ")")
+  }, "")
+  new_operator(paste(text, collapse = ";"), c(declared, declaration(whole, n + 1L)), parts$settings, call,
+               if (length(k) > 1L) vapply(k, function(k) variable_text(whole, k), ""))
 }
 
 # How a formula calls argument number k, and how the list of arguments declares it.
@@ -83,17 +92,16 @@ declaration <- function(info, k) {
   sprintf("%s%s%s(%d)", name, ifelse(nzchar(name), "=", ""), category_marks[info$category[k] + 1L], info$dim[k])
 }
 
-find_variable <- function(var, info, call) {
+# Positions of one or several variables, given by names or by positions.
+find_variables <- function(var, info, call) {
   n <- length(info$name)
+  k <- if (is.character(var)) match(var, replace(info$name, !nzchar(info$name), NA), incomparables = NA)
+       else if (is.numeric(var)) match(var, seq_len(n))
+  if (length(k) > 0L && !anyNA(k) && !anyDuplicated(k)) return(k)
   named <- info$name[nzchar(info$name)]
-  expected <- paste0(if (length(named) > 0L) paste(quote_names(named), "or "), "a position, 1 to ", n)
-  if (is.character(var) && length(var) == 1L && !is.na(var)) {
-    k <- match(var, named)
-    if (!is.na(k)) return(match(var, info$name))
-  } else if (is.numeric(var) && length(var) == 1L && var %in% seq_len(n)) {
-    return(as.integer(var))
-  }
-  stop_input("`var`", show_value(var), expected, call)
+  stop_input("`var`", show_value(var),
+             paste0(if (length(named) > 0L) paste(quote_names(named), "or "), "a position, 1 to ", n,
+                    ", or several of them"), call)
 }
 
 # The first of eta, eta2, eta3, ... that is not taken.

@@ -66,13 +66,14 @@ settings <- list(
   backend = list(check = check_choice(c("auto", "interpreted", "compiled")), default = "auto"),
   precision = list(check = check_choice(c("double", "single")), default = "double"),
   threads = list(check = check_threads, default = NULL),
+  sum_scheme = list(check = check_choice(c("auto", "block", "direct", "kahan")), default = "auto"),
   verbose = list(check = check_flag, default = FALSE),
   cache_dir = list(check = check_text, default = NULL),
   compiler = list(check = check_text, default = NULL)
 )
 
 # Those that an operator or a call may carry as arguments.
-call_settings <- c("device", "backend", "precision", "threads")
+call_settings <- c("device", "backend", "precision", "threads", "sum_scheme")
 
 setting_option <- function(name) paste0("keops.", name)
 setting_variable <- function(name) paste0("KEOPS_", toupper(name))
@@ -156,6 +157,7 @@ run_settings <- function(given, call) {
     precision = setting("precision", given$precision, call),
     backend = setting("backend", given$backend, call),
     threads = thread_count(given$threads, call),
+    sum_scheme = setting("sum_scheme", given$sum_scheme, call),
     verbose = setting("verbose", call = call),
     compile = compile_settings(call)
   )
@@ -186,6 +188,10 @@ run_settings <- function(given, call) {
 #'     accumulated in double in both, and results are double.}
 #'   \item{`threads`}{Number of threads. Default: `OMP_NUM_THREADS`, else the processors this process may
 #'     use. Never more than `OMP_THREAD_LIMIT`, than 2 under `R CMD check`, than 1 in a child made by fork.}
+#'   \item{`sum_scheme`}{How sums are made: `"block"` (what `"auto"`, the default, takes): 1024 terms at a
+#'     time in the precision of the work, these blocks in double; `"direct"`: blocks as long as they come;
+#'     `"kahan"`: compensated, within a block and between blocks, for about one and a half times the time.
+#'     The sums of `LogSumExp` and its kin are always made by blocks.}
 #'   \item{`verbose`}{`TRUE`: one message a call that says which backend ran, and how long.}
 #'   \item{`cache_dir`}{Folder of compiled kernels, see [keops_cache_info()].}
 #'   \item{`compiler`}{Command of the C compiler for kernels, e.g. `"gcc"` or `"ccache clang"`. Default: the

@@ -126,7 +126,7 @@ static ke_formula *arg_formula(SEXP handle)
   return f;
 }
 
-SEXP ffi_formula_new(SEXP formula, SEXP args)
+SEXP ffi_formula_new(SEXP formula, SEXP args, SEXP ranged)
 {
   const char *text = arg_string(formula, "formula");
   const char **arg;
@@ -141,7 +141,7 @@ SEXP ffi_formula_new(SEXP formula, SEXP args)
   for (int k = 0; k < nargs; k++) arg[k] = Rf_translateCharUTF8(STRING_ELT(args, k));
   out = handle = PROTECT(new_owner(free_formula));
   owner = PROTECT(new_owner(free_memory));
-  if (ke_formula_new(text, strlen(text), arg, nargs, &f, &err) == KE_OK)
+  if (ke_formula_new(text, strlen(text), arg, nargs, Rf_asLogical(ranged) == TRUE, &f, &err) == KE_OK)
     R_SetExternalPtrAddr(handle, f);
   else
     out = error_record(&err, owner);
@@ -149,27 +149,35 @@ SEXP ffi_formula_new(SEXP formula, SEXP args)
   return out;
 }
 
+/* name, category, dim: one entry an argument; out_*: one a result. */
 SEXP ffi_formula_info(SEXP handle)
 {
-  static const char *const names[] = {"name",      "category",  "dim",   "out_category", "out_dim",
-                                      "out_values", "reduction", "text"};
+  static const char *const names[] = {"name",       "category", "dim",       "out_category", "out_dim",
+                                      "out_values", "out_k",    "reduction", "text"};
   const ke_formula_info *info = ke_formula_describe(arg_formula(handle));
-  SEXP out = PROTECT(named_list(8, names));
-  SEXP name, category, dim;
+  SEXP out = PROTECT(named_list(9, names));
+  SEXP name, reduction;
+  int *column[7];
 
   SET_VECTOR_ELT(out, 0, name = Rf_allocVector(STRSXP, info->nargs));
-  SET_VECTOR_ELT(out, 1, category = Rf_allocVector(INTSXP, info->nargs));
-  SET_VECTOR_ELT(out, 2, dim = Rf_allocVector(INTSXP, info->nargs));
+  for (int c = 1; c < 7; c++) {
+    SET_VECTOR_ELT(out, c, Rf_allocVector(INTSXP, c < 3 ? info->nargs : info->nresult));
+    column[c] = INTEGER(VECTOR_ELT(out, c));
+  }
+  SET_VECTOR_ELT(out, 7, reduction = Rf_allocVector(STRSXP, info->nresult));
   for (int k = 0; k < info->nargs; k++) {
     SET_STRING_ELT(name, k, Rf_mkCharCE(info->args[k].name, CE_UTF8));
-    INTEGER(category)[k] = info->args[k].category;
-    INTEGER(dim)[k] = info->args[k].dim;
+    column[1][k] = info->args[k].category;
+    column[2][k] = info->args[k].dim;
   }
-  SET_VECTOR_ELT(out, 3, Rf_ScalarInteger(info->out_category));
-  SET_VECTOR_ELT(out, 4, Rf_ScalarInteger(info->out_dim));
-  SET_VECTOR_ELT(out, 5, Rf_ScalarInteger(info->out_values));
-  SET_VECTOR_ELT(out, 6, text_value(info->reduction));
-  SET_VECTOR_ELT(out, 7, text_value(info->text));
+  for (int k = 0; k < info->nresult; k++) {
+    column[3][k] = info->result[k].category;
+    column[4][k] = info->result[k].dim;
+    column[5][k] = info->result[k].values;
+    column[6][k] = info->result[k].k;
+    SET_STRING_ELT(reduction, k, Rf_mkChar(info->result[k].reduction));
+  }
+  SET_VECTOR_ELT(out, 8, text_value(info->text));
   UNPROTECT(1);
   return out;
 }
@@ -251,11 +259,47 @@ static void take_data(const ke_formula_info *info, SEXP data, SEXP rows, const d
   }
 }
 
-static int64_t result_rows(const ke_formula_info *info, const int64_t *nrow)
+static int64_t result_rows(const ke_formula_info *info, int result, const int64_t *nrow)
 {
+  int category = info->result[result].category;
+
   for (int k = 0; k < info->nargs; k++)
-    if (info->out_category != 2 && info->args[k].category == info->out_category) return nrow[k];
+    if (category != 2 && info->args[k].category == category) return nrow[k];
   return 1;
+}
+
+static const int64_t *whole_numbers(SEXP x)
+{
+  R_xlen_t n = XLENGTH(x);
+  int64_t *out = (int64_t *)R_alloc((size_t)n + 1, sizeof *out);
+
+  for (R_xlen_t k = 0; k < n; k++) out[k] = (int64_t)REAL(x)[k];
+  return out;
+}
+
+/* list(rows, slices, items, rows, slices, items): of rows i over items j, then of rows j over items i, as
+ * ke_ranges wants them; R/ranges.R has checked them against the data. */
+static const ke_ranges *take_ranges(SEXP x)
+{
+  ke_ranges *out;
+
+  if (x == R_NilValue) return NULL;
+  if (TYPEOF(x) != VECSXP || XLENGTH(x) != 6) Rf_error("ranges: six vectors are needed");
+  for (int k = 0; k < 6; k++)
+    if (TYPEOF(VECTOR_ELT(x, k)) != REALSXP) Rf_error("ranges: vectors of doubles are needed");
+  out = (ke_ranges *)R_alloc(2, sizeof *out);
+  for (int k = 0; k < 2; k++) {
+    R_xlen_t n = XLENGTH(VECTOR_ELT(x, 3 * k + 1));
+
+    if (XLENGTH(VECTOR_ELT(x, 3 * k)) != 2 * n) Rf_error("ranges: two borders a cluster are needed");
+    out[k] = (ke_ranges){.nclusters = n,
+                         .row = whole_numbers(VECTOR_ELT(x, 3 * k)),
+                         .slice = whole_numbers(VECTOR_ELT(x, 3 * k + 1)),
+                         .item = whole_numbers(VECTOR_ELT(x, 3 * k + 2))};
+    if (XLENGTH(VECTOR_ELT(x, 3 * k + 2)) != 2 * (n ? out[k].slice[n - 1] : 0))
+      Rf_error("ranges: two borders an interval are needed");
+  }
+  return out;
 }
 
 static SEXP value_matrix(const double *from, int64_t rows, int cols)
@@ -292,15 +336,33 @@ static int64_t most_rows(int nargs, const int64_t *nrow)
   return most;
 }
 
-/* list(values, indices, compiled, note): matrices, or NULL where the result has no such part. */
-SEXP ffi_formula_run(SEXP handle, SEXP data, SEXP rows, SEXP real_bytes, SEXP backend, SEXP threads,
-                     SEXP compile)
+/* list(values, indices, k): matrices, or NULL where the result has no such part. */
+static SEXP result_value(const ke_result_info *r, SEXP whole, int64_t items)
 {
-  static const char *const names[] = {"values", "indices", "compiled", "note"};
+  static const char *const names[] = {"values", "indices", "k"};
+  int64_t n = Rf_nrows(whole);
+  SEXP out = PROTECT(named_list(3, names));
+
+  if (r->values == r->dim)
+    SET_VECTOR_ELT(out, 0, whole);
+  else if (r->values > 0)
+    SET_VECTOR_ELT(out, 0, value_matrix(REAL(whole), n, r->values));
+  if (r->values < r->dim)
+    SET_VECTOR_ELT(out, 1, index_matrix(REAL(whole) + n * r->values, n, r->dim - r->values, items));
+  SET_VECTOR_ELT(out, 2, Rf_ScalarInteger(r->k));
+  UNPROTECT(1);
+  return out;
+}
+
+/* list(results, compiled, note); a result as above. */
+SEXP ffi_formula_run(SEXP handle, SEXP data, SEXP rows, SEXP real_bytes, SEXP backend, SEXP threads,
+                     SEXP scheme, SEXP ranges, SEXP compile)
+{
+  static const char *const names[] = {"results", "compiled", "note"};
   ke_formula *f = arg_formula(handle);
   const ke_formula_info *info = ke_formula_describe(f);
-  int values = info->out_values, indices = info->out_dim - info->out_values;
   const double **pointer = (const double **)R_alloc((size_t)info->nargs + 1, sizeof *pointer);
+  double **to = (double **)R_alloc((size_t)info->nresult, sizeof *to);
   int64_t *nrow = (int64_t *)R_alloc((size_t)info->nargs + 1, sizeof *nrow);
   ke_call call = {
       .data = pointer,
@@ -308,34 +370,37 @@ SEXP ffi_formula_run(SEXP handle, SEXP data, SEXP rows, SEXP real_bytes, SEXP ba
       .real_bytes = arg_int(real_bytes, "real_bytes"),
       .backend = (ke_backend_choice)arg_int(backend, "backend"),
       .threads = arg_int(threads, "threads"),
+      .scheme = (ke_sum_scheme)arg_int(scheme, "scheme"),
+      .ranges = take_ranges(ranges),
       .compile = arg_compile(compile),
       .poll = poll_interrupt,
   };
   ke_report report = {0};
   ke_error err = {.pos = -1};
-  SEXP owner, whole, out;
-  int64_t n;
+  SEXP owner, results, out;
 
   take_data(info, data, rows, pointer, nrow);
-  n = result_rows(info, nrow);
-  if (n > INT_MAX) Rf_error("the result would have more rows than an R matrix can have");
   owner = PROTECT(new_owner(free_memory));
-  whole = PROTECT(Rf_allocMatrix(REALSXP, (int)n, info->out_dim));
-  if (ke_formula_run(f, &call, REAL(whole), &report, &err) != KE_OK) {
+  results = PROTECT(Rf_allocVector(VECSXP, info->nresult));
+  for (int k = 0; k < info->nresult; k++) {
+    int64_t n = result_rows(info, k, nrow);
+
+    if (n > INT_MAX) Rf_error("the result would have more rows than an R matrix can have");
+    SET_VECTOR_ELT(results, k, Rf_allocMatrix(REALSXP, (int)n, info->result[k].dim));
+    to[k] = REAL(VECTOR_ELT(results, k));
+  }
+  if (ke_formula_run(f, &call, to, &report, &err) != KE_OK) {
     out = error_record(&err, owner);
     UNPROTECT(2);
     return out;
   }
-  out = PROTECT(named_list(4, names));
-  if (indices == 0)
-    SET_VECTOR_ELT(out, 0, whole);
-  else if (values > 0)
-    SET_VECTOR_ELT(out, 0, value_matrix(REAL(whole), n, values));
-  if (indices > 0)
-    SET_VECTOR_ELT(out, 1, index_matrix(REAL(whole) + n * values, n, indices,
-                                        most_rows(info->nargs, nrow)));
-  SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(report.compiled));
-  if (report.note[0]) SET_VECTOR_ELT(out, 3, text_value(report.note));
+  out = PROTECT(named_list(3, names));
+  for (int k = 0; k < info->nresult; k++)
+    SET_VECTOR_ELT(results, k,
+                   result_value(&info->result[k], VECTOR_ELT(results, k), most_rows(info->nargs, nrow)));
+  SET_VECTOR_ELT(out, 0, results);
+  SET_VECTOR_ELT(out, 1, Rf_ScalarLogical(report.compiled));
+  if (report.note[0]) SET_VECTOR_ELT(out, 2, text_value(report.note));
   UNPROTECT(3);
   return out;
 }

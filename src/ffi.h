@@ -8,10 +8,10 @@
 
 void ffi_remember_process(void);
 
-SEXP ffi_formula_new(SEXP formula, SEXP args);
+SEXP ffi_formula_new(SEXP formula, SEXP args, SEXP ranged);
 SEXP ffi_formula_info(SEXP handle);
 SEXP ffi_formula_run(SEXP handle, SEXP data, SEXP rows, SEXP real_bytes, SEXP backend, SEXP threads,
-                     SEXP compile);
+                     SEXP scheme, SEXP ranges, SEXP compile);
 SEXP ffi_formula_source(SEXP handle, SEXP real_bytes);
 SEXP ffi_op_table(void);
 SEXP ffi_reduction_table(void);

@@ -7,9 +7,9 @@
 #define ROUTINE(name, nargs) {#name, (DL_FUNC)&name, nargs}
 
 static const R_CallMethodDef routines[] = {
-    ROUTINE(ffi_formula_new, 2),
+    ROUTINE(ffi_formula_new, 3),
     ROUTINE(ffi_formula_info, 1),
-    ROUTINE(ffi_formula_run, 7),
+    ROUTINE(ffi_formula_run, 9),
     ROUTINE(ffi_formula_source, 2),
     ROUTINE(ffi_op_table, 0),
     ROUTINE(ffi_reduction_table, 0),

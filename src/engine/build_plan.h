@@ -7,8 +7,8 @@
 #include "plan.h"
 
 /* The plan of a parsed formula, in the graph's arena. Adds nodes to the graph. */
-ke_status ke_plan_formula(ke_graph *g, const ke_parsed *formula, ke_plan **out, ke_error *err)
-    KE_MUST_USE;
+ke_status ke_plan_formula(ke_graph *g, const ke_parsed *formula, ke_sum_scheme scheme, ke_plan **out,
+                          ke_error *err) KE_MUST_USE;
 
 /* ---- program.c: nodes -> instructions ---- */
 

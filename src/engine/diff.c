@@ -33,7 +33,7 @@ static bool depends(sweep *s, const ke_node *n)
 static void contribute(sweep *s, const ke_node *child, int context, const ke_node *c)
 {
   if (!c || !depends(s, child)) return;
-  if (!s->pairwise) c = ke_sum_over(s->g, context & ~child->idx, c);
+  if (!s->pairwise) c = ke_sum_over(s->g, context, child->idx, c);
   s->cot[child->id] = ke_add_or(s->g, s->cot[child->id], ke_widen(s->g, c, child->dim));
 }
 
@@ -99,39 +99,107 @@ static void contraction(sweep *s, const ke_node *n, const ke_node *cot)
   }
 }
 
+/* The sides of the pairs that a reduction is over. */
+static int pairs_of(const ke_node *n)
+{
+  int sides = n->idx | n->ints[1];
+
+  for (int k = 0; k < n->nchild; k++) sides |= n->child[k]->idx;
+  return sides;
+}
+
 /* Sum over i or j: each item gets the row's cotangent. */
 static void reduced_sum(sweep *s, const ke_node *n, const ke_node *cot)
 {
-  contribute(s, n->child[0], n->child[0]->idx | n->ints[1], cot);
+  contribute(s, n->child[0], ke_reduction_of(n).ranged ? pairs_of(n) : n->child[0]->idx | n->ints[1], cot);
 }
 
 /* L = log sum exp(F) G: dF gets exp(F - L) G, dG gets exp(F - L). */
 static void reduced_logsumexp(sweep *s, const ke_node *n, const ke_node *cot)
 {
-  const ke_node *f = n->child[0], *w = n->nchild > 1 ? n->child[1] : NULL;
+  const ke_node *f = n->child[0], *w = ke_log_weights(n);
   const ke_node *share = ke_mult(s->g, cot, ke_binary(s->g, KE_OP_ExpSub, f, n));
-  int context = n->idx | n->ints[1] | f->idx | (w ? w->idx : 0);
 
-  if (w) contribute(s, w, context, share);
+  if (w) contribute(s, w, pairs_of(n), share);
   if (w) share = ke_scalprod(s->g, share, w);
-  contribute(s, f, context, share);
+  contribute(s, f, pairs_of(n), share);
 }
 
-/* Min and Max: through the item that was taken, each component its own. */
+const ke_node *ke_log_weights(const ke_node *n)
+{
+  return n->nchild > 1 && ke_reduction_of(n).part != KE_PART_NORM ? n->child[1] : NULL;
+}
+
+ke_softmax ke_softmax_of(ke_graph *g, const ke_node *ratio)
+{
+  const ke_node *f = ratio->child[0], *w = ratio->child[1];
+  ke_reduction how = ke_reduction_of(ratio);
+
+  how.part = KE_PART_NORM;
+  return (ke_softmax){.share = ke_binary(g, KE_OP_ExpSub, f, ke_reduce_over(g, how, f, w)),
+                      .beyond = ke_sub(g, ke_with_int(g, KE_OP_Extract, w, 1, ratio->dim), ratio)};
+}
+
+/* S = sum p G, p = exp(F - L): dG gets p, dF gets p (G - S). */
+static void reduced_ratio(sweep *s, const ke_node *n, const ke_node *cot)
+{
+  ke_softmax soft = ke_softmax_of(s->g, n);
+  const ke_node *share = ke_mult(s->g, cot, soft.share);
+
+  contribute(s, n->child[1], pairs_of(n), ke_with_int(s->g, KE_OP_ExtractT, share, 1, n->child[1]->dim));
+  contribute(s, n->child[0], pairs_of(n), ke_scalprod(s->g, share, soft.beyond));
+}
+
+const ke_node *ke_sumexp_apart(ke_graph *g, const ke_node *raw)
+{
+  const ke_node *f = raw->child[0], *w = raw->nchild > 1 ? raw->child[1] : NULL, *top, *e;
+  ke_reduction how = ke_reduction_of(raw);
+
+  how.part = KE_PART_VALUE;
+  how.kind = KE_RED_MAX;
+  top = ke_reduce_over(g, how, f, NULL);
+  how.kind = KE_RED_SUM;
+  e = ke_binary(g, KE_OP_ExpSub, f, top);
+  return ke_binary(g, KE_OP_Concat, top, ke_reduce_over(g, how, w ? ke_mult(g, e, w) : e, NULL));
+}
+
+/* Min, Max and KMin: through the items that were taken, each component its own. */
 static void reduced_extreme(sweep *s, const ke_node *n, const ke_node *cot)
 {
   ke_graph *g = s->g;
-  const ke_node *index = ke_reduce_over(g, (ke_reduce_kind)n->ints[0], KE_PART_INDEX, n->ints[1],
-                                        n->child[0], NULL);
-  const ke_node *taken, *c, *at;
+  const ke_node *f = n->child[0], *taken, *c, *at;
+  ke_reduction how = ke_reduction_of(n);
+  const ke_node *index;
 
+  how.part = KE_PART_INDEX;
+  index = ke_reduce_over(g, how, f, NULL);
   if (n->dim > KE_MAX_TAKEN) g->too_big = true;
   for (int k = 0; k < n->dim && !g->too_big && !g->failed; k++) {
     at = ke_with_int(g, KE_OP_Elem, index, k, 0);
-    taken = ke_gather(g, ke_with_int(g, KE_OP_Elem, n->child[0], k, 0), n->ints[1], at);
+    taken = ke_gather(g, ke_with_int(g, KE_OP_Elem, f, k % f->dim, 0), how.side, at);
     c = ke_with_int(g, KE_OP_Elem, cot, k, 0);
     c = ke_ifelse(g, at, c, ke_const(g, 0)); /* no item taken (-1): nothing flows */
     s->extra = ke_add_or(g, s->extra, ke_gradient(g, taken, n->idx, s->v, c, false));
+  }
+}
+
+static void reduction(sweep *s, const ke_node *n, const ke_node *cot)
+{
+  ke_reduction how = ke_reduction_of(n);
+
+  if (how.part == KE_PART_INDEX) return; /* constant where it is smooth */
+  switch (how.kind) {
+  case KE_RED_SUM: reduced_sum(s, n, cot); break;
+  case KE_RED_SUMEXP:
+    if (how.part == KE_PART_RATIO)
+      reduced_ratio(s, n, cot);
+    else if (how.part == KE_PART_RAW)
+      s->extra = ke_add_or(s->g, s->extra,
+                           ke_gradient(s->g, ke_sumexp_apart(s->g, n), n->idx, s->v, cot, false));
+    else
+      reduced_logsumexp(s, n, cot);
+    break;
+  default: reduced_extreme(s, n, cot); break;
   }
 }
 
@@ -169,15 +237,7 @@ static void node_step(sweep *s, const ke_node *n, const ke_node *cot)
   case KE_N_SCATTER: /* gathered, at the rows of the side it came from */
     contribute(s, n->child[0], n->ints[0], ke_gather(s->g, cot, n->ints[1], n->child[1]));
     break;
-  case KE_N_REDUCE:
-    if (n->ints[2] == KE_PART_INDEX) break; /* constant where it is smooth */
-    switch ((ke_reduce_kind)n->ints[0]) {
-    case KE_RED_SUM: reduced_sum(s, n, cot); break;
-    case KE_RED_SUMEXP: reduced_logsumexp(s, n, cot); break;
-    case KE_RED_MIN:
-    case KE_RED_MAX: reduced_extreme(s, n, cot); break;
-    }
-    break;
+  case KE_N_REDUCE: reduction(s, n, cot); break;
   default: break;
   }
 }

@@ -79,7 +79,7 @@ static void dump_rows(ke_strbuf *b, const char *name, const ke_program *p)
 
 static void dump_pass(ke_strbuf *b, const ke_pass *p)
 {
-  static const char *const kinds[] = {"sum", "min", "max", "sumexp"};
+  static const char *const kinds[] = {"sum", "kahan", "min", "max", "sumexp", "kmin"};
 
   dump_rows(b, "once", &p->once);
   dump_rows(b, "kept", &p->keptp);
@@ -96,6 +96,7 @@ static void dump_pass(ke_strbuf *b, const ke_pass *p)
   for (int k = 0; k < p->nreduce; k++) {
     const ke_reduce *r = &p->reduce[k];
     ke_strbuf_addf(b, "  reduce %s width %d into slot%d", kinds[r->kind], r->width, r->slot);
+    if (r->kind == KE_RED_KMIN) ke_strbuf_addf(b, ", %d least", r->k);
     if (r->kind == KE_RED_SUMEXP) {
       ke_strbuf_add(b, " score ");
       dump_place(b, &r->score);
@@ -109,11 +110,14 @@ void ke_dump_plan(ke_strbuf *b, const ke_plan *plan)
 {
   for (int k = 0; k < plan->npass; k++) {
     const ke_pass *p = &plan->pass[k];
-    ke_strbuf_addf(b, "pass %d: kept %s, reduced %s%s\n", k, side_name[p->kept], side_name[p->red],
-                   p->fused ? ", fused" : "");
+    ke_strbuf_addf(b, "pass %d: kept %s, reduced %s%s%s\n", k, side_name[p->kept], side_name[p->red],
+                   p->ranged ? ", in ranges" : "", p->fused ? ", fused" : "");
     dump_pass(b, p);
   }
-  ke_strbuf_addf(b, "final: rows of %s, width %d\n", side_name[plan->out_side], plan->out_width);
-  dump_rows(b, "once", &plan->final_once);
-  dump_rows(b, "rows", &plan->final);
+  for (int k = 0; k < plan->nfinal; k++) {
+    const ke_final *f = &plan->final[k];
+    ke_strbuf_addf(b, "final: rows of %s, width %d\n", side_name[f->side], f->width);
+    dump_rows(b, "once", &f->once);
+    dump_rows(b, "rows", &f->rows);
+  }
 }

@@ -102,6 +102,26 @@ static const char sumexp_text[] =
     "    if (state[0] == -K_INF && (state[k] < 0 || state[k] > 0)) state[0] = -BIG;\n"
     "}\n";
 
+static const char kahan_text[] =
+    "K_INLINE void add_kahan(double *state, const long width, const vr *sum, const vr *rest)\n"
+    "{\n"
+    "  for (int l = 0; l < KE_W; l++) {\n"
+    "    ke_sum_add(state, state + width, (double)(*sum)[l]);\n"
+    "    state[width] += (double)(*rest)[l];\n"
+    "  }\n"
+    "}\n";
+
+/* Lanes below `worst` into a heap of the k least, whose indices lie n places behind. */
+static const char least_text[] =
+    "APART void take_least(double *heap, const long k, const long n, const vr *x, vr *worst,\n"
+    "    const long long first)\n"
+    "{\n"
+    "  const vi hit = *x < *worst;\n"
+    "  for (int l = 0; l < KE_W; l++)\n"
+    "    if (hit[l]) ke_least_insert(heap, heap + n, k, (double)(*x)[l], (double)(first + l));\n"
+    "  *worst = k_set((real)heap[0]);\n"
+    "}\n";
+
 /* ---- reductions ---- */
 static bool wide(const kernel *k, int32_t q)
 {
@@ -123,21 +143,28 @@ static bool is_extreme(const ke_reduce *r)
   return r->kind == KE_RED_MIN || r->kind == KE_RED_MAX;
 }
 
+/* Accumulators come in pairs: best values and where they were; sums and what rounding took off. */
+static const char *second_name(const ke_reduce *r)
+{
+  return is_extreme(r) ? "where" : r->kind == KE_RED_KAHAN ? "rest" : NULL;
+}
+
 static bool is_one(const ke_place *p)
 {
   return p->kind == KE_AT_CONST && p->value == 1;
 }
 
-static const char *worst(const ke_reduce *r)
+/* What never enters a reduction. */
+static const char *neutral(const ke_reduce *r)
 {
-  return r->kind == KE_RED_MIN ? "K(K_INF)" : "K(-K_INF)";
+  return r->kind == KE_RED_MAX ? "K(-K_INF)" : r->kind == KE_RED_MIN || r->kind == KE_RED_KMIN ? "K(K_INF)" : "0";
 }
 
-/* Names of a reduction's accumulators: values (sums, or the best so far), and where the best were.
- */
+/* Names of a reduction's accumulators: values (sums, the best so far, or what one of the k least has
+ * to beat), and where the best were. */
 static const char *value_name(const ke_reduce *r)
 {
-  return is_extreme(r) ? "best" : "sum";
+  return is_extreme(r) ? "best" : r->kind == KE_RED_KMIN ? "worst" : "sum";
 }
 
 static void declare_array(kernel *k, int32_t q, const char *type, const char *name)
@@ -164,10 +191,14 @@ static void declare_accumulators(kernel *k, int32_t q)
   const char *loop_end = wide(k, q) ? "; k++)" : ")";
 
   declare_array(k, q, "vr", value_name(r));
-  if (is_extreme(r)) declare_array(k, q, "vi", "where");
+  if (second_name(r)) declare_array(k, q, is_extreme(r) ? "vi" : "vr", second_name(r));
   KE_LINE(e, "ROWS %s%" PRId32 "%s {", loop, r->width, loop_end);
-  KE_LINE(e, "  %s%d[r][k] = k_set(%s);", value_name(r), q, is_extreme(r) ? worst(r) : "0");
-  if (is_extreme(r)) KE_LINE(e, "  where%d[r][k] = (vi){0};", q);
+  if (r->kind == KE_RED_KMIN)
+    KE_LINE(e, "  worst%d[r][k] = k_set(r < live ? (real)state[r * SW + %" PRId32 " + k * %" PRId32 "L] : K(-K_INF));",
+            q, r->state, r->k);
+  else
+    KE_LINE(e, "  %s%d[r][k] = k_set(%s);", value_name(r), q, neutral(r));
+  if (second_name(r)) KE_LINE(e, "  %s%d[r][k] = (%s){0};", second_name(r), q, is_extreme(r) ? "vi" : "vr");
   KE_LINE(e, "}");
   if (r->kind != KE_RED_SUMEXP) return;
   KE_LINE(e, "real top%d[R];", q);
@@ -205,9 +236,18 @@ static void print_accumulate(ke_emit *e, const void *data)
   if (sumexp && !is_one(&x->seg->result)) KE_TEXT(e, " * ");
   if (!sumexp || !is_one(&x->seg->result)) ke_emit_place(e, &x->seg->result);
   KE_TEXT(e, ";\n");
-  if (x->masked && is_extreme(r)) KE_LINE(e, "x = k_select(in[v], x, k_set(%s));", worst(r));
-  if (x->masked && !is_extreme(r)) KE_LINE(e, "x = ZERO_UNLESS(in[v], x);");
-  if (is_extreme(r)) {
+  if (x->masked && *neutral(r) != '0') KE_LINE(e, "x = k_select(in[v], x, k_set(%s));", neutral(r));
+  if (x->masked && *neutral(r) == '0') KE_LINE(e, "x = ZERO_UNLESS(in[v], x);");
+  if (r->kind == KE_RED_KMIN) {
+    KE_LINE(e, "if (K_RARE(k_any(x < worst%s)))", at);
+    KE_LINE(e, "  take_least(state + r * SW + %" PRId32 " + (%" PRId32 "%s) * %" PRId32 "L, %" PRId32
+               ", %" PRId32 "L, &x, &worst%s, (first + i) * S + v * KE_W);",
+            r->state, x->seg->out, x->seg->n > 1 ? " + k0" : "", r->k, r->k, (int32_t)((int64_t)r->k * r->width), at);
+  } else if (r->kind == KE_RED_KAHAN) {
+    KE_LINE(e, "const vr s = sum%s + x, part = s - sum%s;", at, at);
+    KE_LINE(e, "rest%s += (sum%s - (s - part)) + (x - part);", at, at);
+    KE_LINE(e, "sum%s = s;", at);
+  } else if (is_extreme(r)) {
     KE_LINE(e, "const vi hit = x %c best%s;", r->kind == KE_RED_MIN ? '<' : '>', at);
     KE_LINE(e, "best%s = k_select(hit, x, best%s);", at, at);
     KE_LINE(e, "where%s = (vi)k_select(hit, (vr)(item + v * KE_W), (vr)where%s);", at, at);
@@ -221,9 +261,9 @@ static void take(kernel *k, int32_t q, const ke_segment *seg, bool back)
 {
   ke_emit *e = &k->e;
   const ke_reduce *r = &k->pass->reduce[q];
-  const char *names[] = {value_name(r), "where"};
+  const char *names[] = {value_name(r), second_name(r)};
 
-  for (int c = 0; c < (is_extreme(r) ? 2 : 1); c++) {
+  for (int c = 0; c < (second_name(r) ? 2 : 1); c++) {
     char at[64];
 
     snprintf(at, sizeof at, "%s%d[r][%" PRId32 "%s]", names[c], (int)q, seg->out,
@@ -231,7 +271,7 @@ static void take(kernel *k, int32_t q, const ke_segment *seg, bool back)
     if (back)
       KE_LINE(e, "ROWS %s = %s[r];", at, names[c]);
     else
-      KE_LINE(e, "%s %s[R]; ROWS %s[r] = %s;", c ? "vi" : "vr", names[c], names[c], at);
+      KE_LINE(e, "%s %s[R]; ROWS %s[r] = %s;", c && is_extreme(r) ? "vi" : "vr", names[c], names[c], at);
   }
 }
 
@@ -367,9 +407,9 @@ static void copy_accumulators(kernel *k, int32_t q)
 
   KE_LINE(e, "vr x[R][%" PRId32 "]; ROWS EACH(k, %" PRId32 ") x[r][k] = %s%d[r][k];", r->width,
           r->width, value_name(r), q);
-  if (is_extreme(r))
-    KE_LINE(e, "vi w[R][%" PRId32 "]; ROWS EACH(k, %" PRId32 ") w[r][k] = where%d[r][k];", r->width,
-            r->width, q);
+  if (second_name(r))
+    KE_LINE(e, "%s w[R][%" PRId32 "]; ROWS EACH(k, %" PRId32 ") w[r][k] = %s%d[r][k];",
+            is_extreme(r) ? "vi" : "vr", r->width, r->width, second_name(r), q);
 }
 
 static void flush(kernel *k, int32_t q)
@@ -378,10 +418,12 @@ static void flush(kernel *k, int32_t q)
   const ke_reduce *r = &k->pass->reduce[q];
   const bool sumexp = r->kind == KE_RED_SUMEXP;
 
+  if (r->kind == KE_RED_KMIN) return; /* is in the state */
   KE_LINE(e, "{");
   e->indent++;
   if (wide(k, q)) KE_LINE(e, "vr (*x)[%" PRId32 "] = %s%d;", r->width, value_name(r), q);
-  if (wide(k, q) && is_extreme(r)) KE_LINE(e, "vi (*w)[%" PRId32 "] = where%d;", r->width, q);
+  if (wide(k, q) && second_name(r))
+    KE_LINE(e, "%s (*w)[%" PRId32 "] = %s%d;", is_extreme(r) ? "vi" : "vr", r->width, second_name(r), q);
   if (!wide(k, q)) copy_accumulators(k, q);
   KE_LINE(e, "for (int r = 0; r < live; r++) {");
   KE_LINE(e, "  double *to = state + r * SW + %" PRId32 ";", r->state);
@@ -390,6 +432,8 @@ static void flush(kernel *k, int32_t q)
   if (is_extreme(r))
     KE_LINE(e, "    %s(to + k, %" PRId32 ", &x[r][k], &w[r][k], first * S);",
             r->kind == KE_RED_MIN ? "least" : "largest", r->width);
+  else if (r->kind == KE_RED_KAHAN)
+    KE_LINE(e, "    add_kahan(to + k, %" PRId32 ", &x[r][k], &w[r][k]);", r->width);
   else
     KE_LINE(e, "    to[%sk] += k_hsum(x[r][k]);", sumexp ? "1 + " : "");
   if (sumexp) KE_LINE(e, "  settle_state(to, %" PRId32 ");", r->width);
@@ -453,11 +497,14 @@ static void emit_prelude(kernel *k)
 {
   ke_emit *e = &k->e;
   const ke_pass *pass = k->pass;
-  bool min = false, max = false, sumexp = false;
+  bool seen[8] = {false};
 
+  for (int32_t q = 0; q < pass->nreduce; q++) seen[pass->reduce[q].kind] = true;
   KE_LINE(e, "#define KE_REAL_BYTES %d", k->t.real_bytes);
   KE_LINE(e, "#define KE_VBYTES %d", k->t.vector_bytes);
   KE_LINE(e, "#include \"keops_kernel.h\"");
+  if (seen[KE_RED_KMIN]) KE_LINE(e, "#include \"keops_least.h\"");
+  if (seen[KE_RED_KAHAN]) KE_LINE(e, "#include \"keops_sum.h\"");
   ke_emit_ops(e);
   KE_LINE(
       e, "/* rows and vectors of a block, items of a step, of a tile; steps of a chunk; widths */");
@@ -466,14 +513,11 @@ static void emit_prelude(kernel *k)
   KE_LINE(e, "  KW = %" PRId32 ", RW = %" PRId32 ", SW = %" PRId32 " };", pass->kept_width,
           pass->red_width, pass->state_width);
   KE_LINE(e, "%s", macros);
-  for (int32_t q = 0; q < pass->nreduce; q++) {
-    min |= pass->reduce[q].kind == KE_RED_MIN;
-    max |= pass->reduce[q].kind == KE_RED_MAX;
-    sumexp |= pass->reduce[q].kind == KE_RED_SUMEXP;
-  }
-  if (min) KE_LINE(e, extreme_text, "least", '<', '<');
-  if (max) KE_LINE(e, extreme_text, "largest", '>', '>');
-  if (sumexp) KE_LINE(e, "%s", sumexp_text);
+  if (seen[KE_RED_MIN]) KE_LINE(e, extreme_text, "least", '<', '<');
+  if (seen[KE_RED_MAX]) KE_LINE(e, extreme_text, "largest", '>', '>');
+  if (seen[KE_RED_SUMEXP]) KE_LINE(e, "%s", sumexp_text);
+  if (seen[KE_RED_KAHAN]) KE_LINE(e, "%s", kahan_text);
+  if (seen[KE_RED_KMIN]) KE_LINE(e, "%s", least_text);
 }
 
 static const char entry_text[] =

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "run_cpu.h" /* ke_ranges */
 #include "backend.h" /* ke_compile_settings, ke_cache_counters, ke_isa */
 
 typedef struct ke_formula ke_formula;
@@ -22,18 +23,25 @@ typedef struct {
 } ke_arg_info;
 
 typedef struct {
+  int category; /* rows: 0: one an i, 1: one a j, 2: one row */
+  int dim;      /* columns */
+  int values;   /* of these, the first are values, the rest indices (0-based, -1: none) */
+  int k;        /* KMin and the like: values and indices are k blocks of columns, the least first; else 0 */
+  const char *reduction; /* name of the outermost reduction, "" if there is another operation outside */
+} ke_result_info;
+
+typedef struct {
   int nargs;
   const ke_arg_info *args;
-  int out_category; /* rows of the result: 0: one an i, 1: one a j, 2: one row */
-  int out_dim;      /* columns of the result */
-  int out_values;   /* of these, the first are values, the rest indices (0-based, -1: none) */
-  const char *reduction; /* name of the outermost reduction, "" if there is another operation outside */
+  int nresult; /* formulas separated by ';' */
+  const ke_result_info *result;
   const char *text; /* the formula, printed back in canonical form */
 } ke_formula_info;
 
 /* Parse and check `formula` (`length` bytes) with its arguments ("x=Vi(3)", "Pm(1)", "b=Vj(2,1)", ...).
- * On an error in an argument text, err->pos is -1 and the message names the argument. */
-ke_status ke_formula_new(const char *formula, size_t length, const char *const *args, int nargs,
+ * `ranged`: reductions of pairs are over ranges, given with each call. On an error in an argument text,
+ * err->pos is -1 and the message names the argument. */
+ke_status ke_formula_new(const char *formula, size_t length, const char *const *args, int nargs, bool ranged,
                          ke_formula **out, ke_error *err) KE_MUST_USE;
 const ke_formula_info *ke_formula_describe(const ke_formula *f);
 void ke_formula_free(ke_formula *f);
@@ -46,6 +54,8 @@ typedef struct {
   int real_bytes;            /* 8 double, 4 single */
   ke_backend_choice backend;
   int threads;               /* >= 1 */
+  ke_sum_scheme scheme;
+  const ke_ranges *ranges;   /* of kept rows of i, of j; looked at if the formula is ranged */
   ke_compile_settings compile;
   bool (*poll)(void *data);  /* called on the calling thread at least ten times a second; true: stop */
   void *poll_data;
@@ -56,9 +66,9 @@ typedef struct {
   char note[512];  /* one sentence for the user (a fall-back), or "" */
 } ke_report;
 
-/* out[rows of the result][out_dim], column-major. All i-variables must have one number of rows, all
+/* out[k], one a result: [its rows][its dim], column-major. All i-variables must have one number of rows, all
  * j-variables too: checked here again. */
-ke_status ke_formula_run(ke_formula *f, const ke_call *call, double *out, ke_report *report,
+ke_status ke_formula_run(ke_formula *f, const ke_call *call, double *const *out, ke_report *report,
                          ke_error *err) KE_MUST_USE;
 
 /* Source of the compiled kernels of a formula, for the curious and for tests (malloc'd). */

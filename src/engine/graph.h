@@ -32,13 +32,21 @@ enum {
   KE_N_GATHER,              /* child 0 (a column of one side) at the row that child 1 numbers, 0-based */
   KE_N_SCATTER,             /* child 0, of the side ints[0], added at the rows of side ints[1] that
                                child 1 numbers: the transpose of GATHER */
-  KE_N_REDUCE               /* ints: ke_reduce_kind, side reduced, ke_part; child 0 the summand, child 1
-                               weights */
+  KE_N_REDUCE               /* ints: those of a ke_reduction; child 0 the summand, child 1 weights */
 };
 
-/* What a node shows of a reduction's state; nodes of one summand share the state in the plan. The value
- * of SUMEXP is its logarithm, m + log s. */
-typedef enum { KE_PART_VALUE, KE_PART_INDEX } ke_part;
+/* What a node shows of a reduction's state; nodes of one summand share the state in the plan. Of SUMEXP
+ * (m, s): VALUE is m + log s, RAW both; where the first weight is 1, NORM is m + log s[0] and RATIO
+ * s[1], s[2], .. over s[0]. */
+typedef enum { KE_PART_VALUE, KE_PART_INDEX, KE_PART_RAW, KE_PART_NORM, KE_PART_RATIO } ke_part;
+
+typedef struct {
+  ke_reduce_kind kind;
+  int side; /* reduced */
+  ke_part part;
+  int k;    /* KMIN: how many, else 1 */
+  bool ranged; /* over the items that the row's ranges name, so of both sides whatever the summand is */
+} ke_reduction;
 
 enum {
   KE_MAX_CHILD = 3,
@@ -75,6 +83,7 @@ typedef struct {
   bool too_big; /* KE_MAX_DEPTH, KE_MAX_NODES or KE_MAX_TAKEN passed */
   ke_node dummy; /* what constructors return then */
   int rows_of; /* sides that the argument list has variables of; others have one row */
+  bool ranged; /* reductions of pairs are over ranges */
 } ke_graph;
 
 ke_status ke_graph_init(ke_graph *g, ke_error *err) KE_MUST_USE;
@@ -101,11 +110,11 @@ const ke_node *ke_power(ke_graph *g, const ke_node *a, int n);
 const ke_node *ke_scalprod(ke_graph *g, const ke_node *a, const ke_node *b);
 /* a repeated to dimension d (a has dimension 1 or d) */
 const ke_node *ke_widen(ke_graph *g, const ke_node *a, int d);
-/* Reduce over `side`; weights may be NULL. */
-const ke_node *ke_reduce_over(ke_graph *g, ke_reduce_kind kind, ke_part part, int side,
-                              const ke_node *f, const ke_node *weights);
-/* Sum over each side of the set `sides`. */
-const ke_node *ke_sum_over(ke_graph *g, int sides, const ke_node *f);
+/* weights may be NULL. */
+const ke_node *ke_reduce_over(ke_graph *g, ke_reduction how, const ke_node *f, const ke_node *weights);
+ke_reduction ke_reduction_of(const ke_node *n);
+/* The sum over what `context`, the sides that f is used with, has more than `kept`. */
+const ke_node *ke_sum_over(ke_graph *g, int context, int kept, const ke_node *f);
 /* f = outside * inside, where outside does not depend on `side`; NULL stands for 1. */
 void ke_split(ke_graph *g, int side, const ke_node *f, const ke_node **outside, const ke_node **inside);
 /* f with everything of `side` taken at the rows that `index` numbers. */
@@ -140,6 +149,15 @@ const ke_node *ke_gradient(ke_graph *g, const ke_node *root, int side, const ke_
                            const ke_node *cot, bool pairwise);
 /* Differential of root in the direction u of variable v (forward mode); NULL: zero. */
 const ke_node *ke_tangent(ke_graph *g, const ke_node *root, const ke_node *v, const ke_node *u);
+/* What the derivatives of sum p G, p = exp(F - L), are made of: p, and G minus that sum. */
+typedef struct {
+  const ke_node *share, *beyond;
+} ke_softmax;
+ke_softmax ke_softmax_of(ke_graph *g, const ke_node *ratio);
+/* The weights that a logarithm of a SUMEXP (VALUE, NORM) depends on; NULL: none. */
+const ke_node *ke_log_weights(const ke_node *n);
+/* The raw (m, s) of a SUMEXP as reductions that have derivatives: max F, sum exp(F - m) G. */
+const ke_node *ke_sumexp_apart(ke_graph *g, const ke_node *raw);
 /* A formula with $0 $1 $2 for operands (parse.c): for derivatives and sugar of the table. */
 const ke_node *ke_template(ke_graph *g, const char *text, const ke_node *const *operand, int n);
 

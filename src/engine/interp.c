@@ -221,8 +221,12 @@ static int64_t accumulator_vectors(const ki_reduce *r)
 {
   const int64_t values = (int64_t)r->width * KI_ROWS;
 
-  if (r->kind == KE_RED_SUM) return values;
-  return r->kind == KE_RED_SUMEXP ? values + KI_ROWS : 2 * values;
+  switch (r->kind) {
+  case KE_RED_SUM:
+  case KE_RED_KMIN: return values;
+  case KE_RED_SUMEXP: return values + KI_ROWS;
+  default: return 2 * values;
+  }
 }
 
 ke_status ke_interp_prepare(ke_arena *arena, const ke_pass *pass, int real_bytes, ke_isa isa,
@@ -239,7 +243,7 @@ ke_status ke_interp_prepare(ke_arena *arena, const ke_pass *pass, int real_bytes
   for (int32_t r = 0; r < pass->nreduce; r++) {
     const ke_reduce *from = &pass->reduce[r];
     reduce[r] = (ki_reduce){
-        .kind = from->kind, .width = from->width, .state = from->state, .acc = acc};
+        .kind = from->kind, .width = from->width, .k = from->k, .state = from->state, .acc = acc};
     acc += accumulator_vectors(&reduce[r]);
   }
   w.reduce = reduce;
@@ -247,6 +251,7 @@ ke_status ke_interp_prepare(ke_arena *arena, const ke_pass *pass, int real_bytes
   KE_TRY(lower(&w, err));
   p->reduce = reduce;
   p->nreduce = pass->nreduce;
+  p->block = pass->block;
   p->state_width = pass->state_width;
   p->kept_width = pass->kept_width;
   p->red_width = pass->red_width;

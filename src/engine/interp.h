@@ -21,8 +21,7 @@
 enum {
   KI_ROWS = 8,       /* rows of a block */
   KI_MIN_TILE = 32,  /* two of the longest vectors */
-  KI_MAX_TILE = 128, /* items of a tile */
-  KI_CHUNK = 1024    /* items summed in the pass's precision before they go to the double state */
+  KI_MAX_TILE = 128  /* items of a tile */
 };
 
 /* Primitives beyond the elementwise ones, whose numbers are KE_OP_<name>. `n` components at once
@@ -43,6 +42,8 @@ enum {
   KI_SUM_DIFF_NEG, /* acc[k] -= that */
   KI_MIN,         /* acc[k] = the smaller of it and a[k], with its index */
   KI_MAX,
+  KI_KAHAN,       /* acc[k] += sum of a[k], with what rounding takes off it */
+  KI_LEAST,       /* a[k] into the state's k least, if it is less than acc[k], the largest of them */
   KI_EXP_SHIFT,   /* dst = exp(a - m); m, the largest a so far, stays with the accumulators */
   KI_LOAD,        /* row programs: dst = component of slot */
   KI_GATHER,      /* dst = component of slot of the row whose number is a */
@@ -81,15 +82,16 @@ typedef struct {
   bool flat;       /* dst has one row, which stands for all */
   bool keep;       /* folds: add to what dst holds */
   int32_t n, len;
-  int32_t reduce;  /* EXP_SHIFT: number of its reduction */
+  int32_t reduce;  /* EXP_SHIFT, LEAST: number of its reduction */
   ki_view dst, a, b, c;
 } ki_instr;
 
 typedef struct {
   ke_reduce_kind kind;
-  int32_t width, state;
-  /* its accumulators, in vectors. SUM: width * KI_ROWS sums; MIN, MAX: values, indices; SUMEXP:
-   * sums, then KI_ROWS vectors, of whose front m[KI_ROWS] is used */
+  int32_t width, k, state;
+  /* its accumulators, in vectors. SUM: width * KI_ROWS sums; KAHAN: sums, what rounding took off
+   * them; MIN, MAX: values, indices; KMIN: the largest of the k least; SUMEXP: sums, then KI_ROWS
+   * vectors, of whose front m[KI_ROWS] is used */
   int64_t acc;
 } ki_reduce;
 
@@ -97,6 +99,7 @@ typedef struct {
   ki_instr *code;
   int32_t ncode;
   int tile;
+  int32_t block; /* items summed in the pass's precision before they go to the double state */
   double *constant;
   int32_t nconstant;
   ki_reduce *reduce;

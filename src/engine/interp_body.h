@@ -3,6 +3,9 @@
  * which say KI_ISA, KE_REAL_BYTES and what the vectors are. */
 #include "interp_primitives.h"
 
+#include "keops_least.h"
+#include "keops_sum.h"
+
 #define KI_PASTE_(a, b, c) a##_##b##_##c
 #define KI_PASTE(a, b, c) KI_PASTE_(a, b, c)
 
@@ -15,10 +18,12 @@ typedef struct {
   int64_t l0, l1, full0, full1, start;
   int rows;
   const vi *mask;
+  int64_t first; /* item, or row of a row program, that is lane 0 */
+  double *state; /* of the first row */
   /* row programs */
   const ke_column *slots;
   double *out;
-  int64_t out_ld, first;
+  int64_t out_ld;
   int lanes;
 } ki_env;
 
@@ -89,6 +94,40 @@ static void run_exp_shift(const ki_env *e, const ki_instr *in, ki_args *g)
   exp_shift(g, sums + (int64_t)reduce->width * KI_ROWS * KE_W, sums);
 }
 
+/* The state's heap of a component's least values, for row r of the block. */
+KI_INLINE double *heap_of(const ki_env *e, const ki_reduce *reduce, int r, int64_t component)
+{
+  return e->state + (int64_t)r * e->program->state_width + reduce->state + component * reduce->k;
+}
+
+static void run_least(const ki_env *e, const ki_instr *in, const ki_args *g)
+{
+  const ki_reduce *reduce = &e->program->reduce[in->reduce];
+  const int64_t n = (int64_t)reduce->k * reduce->width;
+  const int64_t component = (g->dst - e->base[KI_ACC] - reduce->acc * KE_W) / (KI_ROWS * KE_W);
+
+  for (int64_t k = 0; k < g->n; k++)
+    for (int r = 0; r < g->rows; r++) {
+      const real *a = g->a + k * g->a_k + r * g->a_row;
+      real *acc = g->dst + k * g->dst_k + r * g->dst_row;
+      double *heap = heap_of(e, reduce, r, component + k);
+      vr worst = load(acc);
+
+      for (int64_t l = g->l0; l < g->l1; l += KE_W) {
+        const vr x = load(a + l);
+        vi hit = x < worst;
+
+        if (g->mask) hit &= g->mask[l / KE_W];
+        if (!K_RARE(k_any(hit))) continue;
+        for (int lane = 0; lane < KE_W; lane++)
+          if (hit[lane])
+            ke_least_insert(heap, heap + n, reduce->k, (double)x[lane], (double)(e->first + l + lane));
+        worst = k_set((real)heap[0]);
+      }
+      store(acc, worst);
+    }
+}
+
 static void run_instr(const ki_env *e, const ki_instr *in)
 {
   ki_args g;
@@ -133,6 +172,8 @@ static void run_instr(const ki_env *e, const ki_instr *in)
   case KI_SUM_DIFF_NEG: sum_diff_neg(&g); break;
   case KI_MIN: extreme_min(&g); break;
   case KI_MAX: extreme_max(&g); break;
+  case KI_KAHAN: sum_kahan(&g); break;
+  case KI_LEAST: run_least(e, in, &g); break;
   case KI_EXP_SHIFT: run_exp_shift(e, in, &g); break;
 #if KE_REAL_BYTES == 8
   case KI_LOAD: load_slot(e, in, g.dst); break;
@@ -170,14 +211,20 @@ static void clear_accumulators(const ki_env *e)
     const ki_reduce *reduce = &e->program->reduce[n];
     const int64_t vectors = (int64_t)reduce->width * KI_ROWS;
     real *acc = e->base[KI_ACC] + reduce->acc * KE_W;
-    const bool is_sum = reduce->kind == KE_RED_SUM || reduce->kind == KE_RED_SUMEXP;
-    const vr start = k_set(is_sum ? K(0) : reduce->kind == KE_RED_MIN ? K(K_INF) : K(-K_INF));
+    const ke_reduce_kind kind = reduce->kind;
+    const vr start = k_set(kind == KE_RED_MIN ? K(K_INF) : kind == KE_RED_MAX ? K(-K_INF) : K(0));
 
     for (int64_t v = 0; v < vectors; v++) store(acc + v * KE_W, start);
+    if (kind == KE_RED_KMIN)
+      for (int64_t v = 0; v < vectors; v++)
+        if (v % KI_ROWS < e->rows)
+          store(acc + v * KE_W, k_set((real)*heap_of(e, reduce, (int)(v % KI_ROWS), v / KI_ROWS)));
     acc += vectors * KE_W;
-    if (reduce->kind == KE_RED_SUMEXP)
+    if (kind == KE_RED_SUMEXP)
       for (int r = 0; r < KI_ROWS; r++) acc[r] = K(-K_INF);
-    else if (!is_sum)
+    if (kind == KE_RED_KAHAN)
+      for (int64_t v = 0; v < vectors; v++) store(acc + v * KE_W, k_set(K(0)));
+    if (kind == KE_RED_MIN || kind == KE_RED_MAX)
       for (int64_t v = 0; v < vectors; v++) store(acc + v * KE_W, (vr)((vi){0} - 1));
   }
 }
@@ -212,6 +259,18 @@ static void merge_sumexp(const real *acc, int32_t width, int r, double *state)
                    k_hsum(load(acc + ((int64_t)k * KI_ROWS + r) * KE_W)) * new_factor;
 }
 
+static void merge_kahan(const real *acc, int64_t width, int r, double *state)
+{
+  for (int64_t k = 0; k < width; k++) {
+    const real *sum = acc + (k * KI_ROWS + r) * KE_W, *rest = sum + width * KI_ROWS * KE_W;
+
+    for (int l = 0; l < KE_W; l++) {
+      ke_sum_add(&state[k], &state[width + k], (double)sum[l]);
+      state[width + k] += (double)rest[l];
+    }
+  }
+}
+
 static void merge_row(const ki_env *e, const ki_reduce *reduce, int r, int64_t first, double *state)
 {
   const real *acc = e->base[KI_ACC] + reduce->acc * KE_W;
@@ -230,6 +289,8 @@ static void merge_row(const ki_env *e, const ki_reduce *reduce, int r, int64_t f
     }
     break;
   case KE_RED_SUMEXP: merge_sumexp(acc, reduce->width, r, state); break;
+  case KE_RED_KAHAN: merge_kahan(acc, width, r, state); break;
+  case KE_RED_KMIN: break; /* is in the state */
   }
 }
 
@@ -274,6 +335,7 @@ static void run_block(ki_env *e, const ke_task *task, int64_t t0, int64_t t1, vi
 
     set_lanes(e, low > 0 ? low : 0, high < tile ? high : tile, mask);
     e->start = (t - t0) * tile;
+    e->first = t * tile;
     e->base[KI_RED] = (real *)task->red + t * tile * p->red_width;
     run_code(e, p->code, p->ncode);
   }
@@ -282,7 +344,7 @@ static void run_block(ki_env *e, const ke_task *task, int64_t t0, int64_t t1, vi
 static void run_pair(const ke_kernel *kernel, const ke_task *task)
 {
   const ki_program *p = kernel->impl;
-  const int64_t tile = p->tile, step = KI_CHUNK / tile;
+  const int64_t tile = p->tile, step = p->block / tile;
   const int64_t first = task->i0 / tile, end = (task->i1 - 1) / tile + 1;
   char *scratch = task->scratch;
   ki_env e = {.program = p};
@@ -298,11 +360,12 @@ static void run_pair(const ke_kernel *kernel, const ke_task *task)
     for (int64_t row = 0; row < task->nrows; row += KI_ROWS) {
       e.rows = task->nrows - row < KI_ROWS ? (int)(task->nrows - row) : KI_ROWS;
       e.base[KI_KEPT] = (real *)task->kept + row * p->kept_width;
+      e.state = task->state + row * p->state_width;
       run_block(&e, task, t, t1, (vi *)(scratch + p->mask_at));
       for (int32_t n = 0; n < p->nreduce; n++)
         for (int r = 0; r < e.rows; r++)
           merge_row(&e, &p->reduce[n], r, t * tile,
-                    task->state + (row + r) * p->state_width + p->reduce[n].state);
+                    e.state + r * p->state_width + p->reduce[n].state);
     }
   }
 }

@@ -277,6 +277,7 @@ static void lower_segment(ki_lowering *w, const ke_segment *seg, const ki_form *
   in = emit(w, form->op);
   if (!in) return;
   in->mode = b.base != KI_NONE && !b.vector ? KI_VS : KI_VV;
+  in->reduce = form->reduce;
   in->dst = dst;
   in->a = a;
   in->b = b;
@@ -301,7 +302,7 @@ static void lower_reduction(ki_lowering *w, int32_t number, int32_t *weight)
     in->a = score;
     in->reduce = number;
   } else if (red->kind != KE_RED_SUM) {
-    c.step[0] = red->width * component; /* from values to indices */
+    c.step[0] = red->width * component; /* from values to indices, from sums to rests */
   }
   for (int32_t s = red->seg; s < red->seg + red->nseg; s++) {
     const ke_segment *seg = &w->program->seg[s];

@@ -18,6 +18,7 @@ typedef struct {
 /* What a fold, or a segment with its reduction, comes down to: a primitive and its operands. */
 typedef struct {
   uint16_t op; /* 0: none */
+  int32_t reduce; /* LEAST: number of the reduction */
   ke_place a, b, c;
 } ki_form;
 

@@ -252,6 +252,10 @@ static void find_forms(ki_lowering *w)
       case KE_RED_MIN: w->form[s] = (ki_form){.op = KI_MIN, .a = seg->result}; break;
       case KE_RED_MAX: w->form[s] = (ki_form){.op = KI_MAX, .a = seg->result}; break;
       case KE_RED_SUMEXP: w->form[s] = form_of_sumexp(w, seg, 1 + s, weight); break;
+      case KE_RED_KAHAN: w->form[s] = (ki_form){.op = KI_KAHAN, .a = seg->result}; break;
+      case KE_RED_KMIN:
+        w->form[s] = (ki_form){.op = KI_LEAST, .reduce = r, .a = seg->result};
+        break;
       }
     }
     if (red->kind == KE_RED_SUMEXP) weight++;

@@ -477,6 +477,29 @@ KI_PRIMITIVE void extreme_max(const ki_args *g)
   extreme(true, g);
 }
 
+/* ---- compensated sums; accumulators: sums, then what rounding took off them, c_k behind ---- */
+
+KI_PRIMITIVE void sum_kahan(const ki_args *g)
+{
+  for (int64_t k = 0; k < g->n; k++)
+    for (int r = 0; r < g->rows; r++) {
+      const real *a = g->a + k * g->a_k + r * g->a_row;
+      real *acc = g->dst + k * g->dst_k + r * g->dst_row, *acc_rest = acc + g->c_k;
+      vr sum = load(acc), rest = load(acc_rest);
+
+      for (int64_t l = g->l0; l < g->l1; l += KE_W) {
+        vr x = load(a + l), s, part;
+        if (g->mask) x = (vr)(g->mask[l / KE_W] & (vi)x);
+        s = sum + x;
+        part = s - sum;
+        rest += (sum - (s - part)) + (x - part);
+        sum = s;
+      }
+      store(acc, sum);
+      store(acc_rest, rest);
+    }
+}
+
 /* ---- LogSumExp: scores to weights ---- */
 
 KI_INLINE vr clamp_finite(vr m)

@@ -92,7 +92,7 @@ ke_token ke_lex(const char *t, size_t n, size_t p)
   } else if (t[p] == '^') {
     k.kind = KE_TOK_POWER;
   } else {
-    k.kind = t[p] && strchr("+-*/|<>(),=[]", t[p]) ? KE_TOK_CHAR : KE_TOK_BAD;
+    k.kind = t[p] && strchr("+-*/|<>(),;=[]", t[p]) ? KE_TOK_CHAR : KE_TOK_BAD;
   }
   k.length = (int)(e - p);
   return k;

@@ -281,15 +281,40 @@ static int side_of_axis(int axis)
   return axis == 0 ? KE_I : KE_J;
 }
 
-/* The node(s) of a reduction's name: values, indices, or values and then indices. */
-static const ke_node *reduction_node(ke_graph *g, const ke_reduction_name *r, int side,
-                                     const ke_node *f, const ke_node *weights)
-{
-  const ke_node *part[2] = {NULL};
+/* What stands in name_Reduction(...). */
+typedef struct {
+  const ke_reduction_name *which;
+  int pos;
+  char name[48];
+  ke_value f, weights; /* weights.node NULL: none */
+  int k, axis;         /* k: the dimension in Zero_Reduction */
+} reduction;
 
-  if (r->values) part[0] = ke_reduce_over(g, r->kind, KE_PART_VALUE, side, f, weights);
-  if (r->indices) part[1] = ke_reduce_over(g, r->kind, KE_PART_INDEX, side, f, weights);
-  return !part[1] ? part[0] : !part[0] ? part[1] : ke_binary(g, KE_OP_Concat, part[0], part[1]);
+/* Reductions of pairs are over the ranges, where there are some; those of values of rows never. */
+static bool is_ranged(const ke_parser *p, const reduction *r)
+{
+  int sides = r->f.side | r->weights.side;
+
+  return p->g->ranged && (sides == (KE_I | KE_J) || !(r->f.reduced || r->weights.reduced));
+}
+
+/* The node(s) of a reduction: values, indices, or values and then indices. */
+static const ke_node *reduction_node(ke_parser *p, const reduction *r)
+{
+  ke_graph *g = p->g;
+  ke_reduction how = {.kind = r->which->kind,
+                      .side = side_of_axis(r->axis),
+                      .part = r->which->part,
+                      .k = r->k,
+                      .ranged = is_ranged(p, r)};
+  const ke_node *weights = r->weights.node, *values;
+
+  if (r->which->zero) return ke_widen(g, ke_const(g, 0), r->k);
+  if (how.part == KE_PART_RATIO) weights = ke_binary(g, KE_OP_Concat, ke_const(g, 1), weights);
+  values = ke_reduce_over(g, how, r->f.node, weights);
+  if (!r->which->then_index) return values;
+  how.part = KE_PART_INDEX;
+  return ke_binary(g, KE_OP_Concat, values, ke_reduce_over(g, how, r->f.node, weights));
 }
 
 /* The last operand is the axis; a number before it is a weight. */
@@ -301,37 +326,71 @@ static bool at_last_number(const ke_parser *p)
          (next.kind == KE_TOK_END || (next.kind == KE_TOK_CHAR && next.ch == ')'));
 }
 
+/* Dimensions that fit, and a result that is not too wide. */
+static ke_status check_reduction(ke_parser *p, const reduction *r)
+{
+  int width = r->weights.node ? r->weights.node->dim : r->f.node->dim;
+
+  if (r->which->kind == KE_RED_SUMEXP && r->f.node->dim != 1)
+    return ke_parse_fail(p, KE_ERR_DIMENSION, r->pos, "%s needs a formula of dimension 1, not %d", r->name,
+                         r->f.node->dim);
+  if (r->which->counted && r->k > KE_MAX_DIM / 2 / width)
+    return ke_parse_fail(p, KE_ERR_DIMENSION, r->pos,
+                         "%s of %d values in dimension %d gives too wide a result, allowed are %d values",
+                         r->name, r->k, width, KE_MAX_DIM / 2 / width);
+  return KE_OK;
+}
+
+/* Up to the axis: F, or F and a number or weights, or a dimension. */
+static ke_status reduction_operands(ke_parser *p, reduction *r)
+{
+  const ke_reduction_name *which = r->which;
+  char where[96];
+  int pos;
+
+  snprintf(where, sizeof where, "in %s(%s axis)", r->name,
+           which->zero                        ? "dimension,"
+           : which->counted                   ? "F, K,"
+           : which->weights == KE_WEIGHT_MUST ? "F, weights,"
+                                              : "F,");
+  if (!which->zero) {
+    KE_TRY(ke_parse_value(p, &r->f));
+    KE_TRY(ke_parse_expect(p, ',', where));
+  }
+  if (which->zero || which->counted) {
+    pos = p->tok.pos;
+    KE_TRY(ke_parse_integer(p, which->zero ? "a dimension" : "K, how many are taken", &r->k));
+    KE_TRY(ke_parse_range(p, pos, which->zero ? "the dimension of Zero_Reduction" : "K", r->k, 1, KE_MAX_DIM));
+    KE_TRY(ke_parse_expect(p, ',', where));
+  }
+  if (which->weights == KE_WEIGHT_MUST || (which->weights == KE_WEIGHT_MAY && !at_last_number(p))) {
+    KE_TRY(ke_parse_value(p, &r->weights));
+    KE_TRY(ke_parse_expect(p, ',', where));
+  }
+  return KE_OK;
+}
+
 static ke_status parse_reduction(ke_parser *p, int pos, const ke_reduction_name *which, ke_value *out)
 {
-  char name[48], where[64];
-  ke_value f, w = {0};
-  int axis, side;
-  bool weighted = false;
+  reduction r = {.which = which, .pos = pos, .k = 1};
+  int sides, side;
 
-  snprintf(name, sizeof name, "%s_Reduction", which->name);
-  snprintf(where, sizeof where, "in %s(F, axis)", name);
-  KE_TRY(ke_parse_value(p, &f));
-  KE_TRY(ke_parse_expect(p, ',', where));
-  if (which->kind == KE_RED_SUMEXP && !at_last_number(p)) {
-    KE_TRY(ke_parse_value(p, &w));
-    KE_TRY(ke_parse_expect(p, ',', where));
-    weighted = true;
-  }
-  KE_TRY(ke_parse_integer(p, "the axis: 0 reduces over i, 1 over j", &axis));
-  if (axis != 0 && axis != 1)
+  snprintf(r.name, sizeof r.name, "%s_Reduction", which->name);
+  KE_TRY(reduction_operands(p, &r));
+  KE_TRY(ke_parse_integer(p, "the axis: 0 reduces over i, 1 over j", &r.axis));
+  if (r.axis != 0 && r.axis != 1)
     return ke_parse_fail(p, KE_ERR_PARSE, pos, "the axis of %s is %d, allowed are 0 (over i) and 1 (over j)",
-                   name, axis);
-  KE_TRY(ke_parse_close(p, name));
-  if (which->kind == KE_RED_SUMEXP && f.node->dim != 1)
-    return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "%s needs a formula of dimension 1, not %d", name,
-                   f.node->dim);
-  side = side_of_axis(axis);
-  out->node = reduction_node(p->g, which, side, f.node, weighted ? w.node : NULL);
+                   r.name, r.axis);
+  KE_TRY(ke_parse_close(p, r.name));
+  if (!which->zero) KE_TRY(check_reduction(p, &r));
+  side = side_of_axis(r.axis);
+  sides = r.f.side | r.weights.side;
+  out->node = reduction_node(p, &r);
   out->reduced = true;
   /* one row an i (or j), but a reduction of reduced rows leaves what these have */
-  out->side = f.reduced || (weighted && w.reduced) ? (f.side | w.side) & ~side
-                                                   : (KE_I | KE_J) & ~side;
+  out->side = (r.f.reduced || r.weights.reduced ? sides : KE_I | KE_J) & ~side;
   p->last_reduction = which;
+  p->last_k = r.k;
   p->last_node = out->node;
   return KE_OK;
 }
@@ -516,51 +575,71 @@ ke_status ke_parse_value(ke_parser *p, ke_value *out)
 }
 
 /* ---- entries ---- */
-static ke_status whole_formula(ke_parser *p, ke_value *v)
+static ke_status not_at_end(ke_parser *p)
 {
   char buffer[64];
 
+  return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "expected an operator or the end, found %s",
+                 seen(p, buffer, sizeof buffer));
+}
+
+static ke_status whole_formula(ke_parser *p, ke_value *v)
+{
   KE_TRY(ke_parse_value(p, v));
-  if (p->tok.kind != KE_TOK_END)
-    return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "expected an operator or the end, found %s",
-                   seen(p, buffer, sizeof buffer));
+  return p->tok.kind == KE_TOK_END ? KE_OK : not_at_end(p);
+}
+
+/* One of the results: a formula up to ';' or the end. */
+static ke_status parse_result(ke_parser *p)
+{
+  int pos = p->tok.pos;
+  ke_result *r;
+  ke_value v;
+  bool outermost;
+
+  if (p->out->nresult == KE_MAX_RESULTS)
+    return ke_parse_fail(p, KE_ERR_PARSE, pos, "more than %d results", KE_MAX_RESULTS);
+  KE_TRY(ke_parse_value(p, &v));
+  if (p->tok.kind != KE_TOK_END && !ke_parse_at(p, ';')) return not_at_end(p);
+  if (!v.reduced)
+    return ke_parse_fail(p, KE_ERR_PARSE, pos,
+                   "the formula has no reduction: write Sum_Reduction(F, 1), or another one");
+  if (v.side == (KE_I | KE_J))
+    return ke_parse_fail(p, KE_ERR_PARSE, pos,
+                   "the formula still depends on i and j: a reduction must stand around it");
+  outermost = v.node == p->last_node;
+  r = &p->out->result[p->out->nresult++];
+  *r = (ke_result){.node = v.node, .side = v.side, .values = v.node->dim, .reduction = ""};
+  if (!outermost) return KE_OK;
+  r->reduction = p->last_reduction->name;
+  if (p->last_reduction->then_index) r->values /= 2;
+  if (p->last_reduction->part == KE_PART_INDEX) r->values = 0;
+  if (p->last_reduction->counted) r->k = p->last_k;
   return KE_OK;
 }
 
-static ke_status finish_root(ke_parser *p, const ke_value *v)
+static ke_status parse_results(ke_parser *p)
 {
-  const ke_node *n = v->node;
-  bool outermost = n == p->last_node;
-
-  if (!v->reduced)
-    return ke_parse_fail(p, KE_ERR_PARSE, 0,
-                   "the formula has no reduction: write Sum_Reduction(F, 1), or another one");
-  if (v->side == (KE_I | KE_J))
-    return ke_parse_fail(p, KE_ERR_PARSE, 0,
-                   "the formula still depends on i and j: a reduction must stand around it");
-  p->out->root = n;
-  p->out->side = v->side;
-  p->out->reduction = outermost ? p->last_reduction->name : "";
-  p->out->values = n->dim;
-  if (outermost && p->last_reduction->indices)
-    p->out->values = p->last_reduction->values ? n->dim / 2 : 0;
+  KE_TRY(parse_result(p));
+  while (ke_parse_at(p, ';')) {
+    ke_parse_advance(p);
+    KE_TRY(parse_result(p));
+  }
   return KE_OK;
 }
 
 ke_status ke_parse_formula(ke_graph *g, const char *text, size_t length, ke_parsed *out, ke_error *err)
 {
   ke_parser p = {.g = g, .text = text, .length = length, .template_pos = -1, .out = out, .err = err};
-  ke_value v;
   ke_status st;
 
   if (length > MAX_TEXT)
     return ke_fail(err, KE_ERR_PARSE, 0, "the formula has %zu characters, allowed are %d", length,
                    MAX_TEXT);
   p.tok = ke_lex(text, length, 0);
-  st = whole_formula(&p, &v);
+  st = parse_results(&p);
   KE_TRY(ke_graph_check(g, err)); /* the true cause, should both have failed */
-  if (st != KE_OK) return st;
-  return finish_root(&p, &v);
+  return st;
 }
 
 ke_status ke_parse_template(ke_parser *p, int pos, const char *text, const ke_value *v, int n, ke_value *out)

@@ -10,13 +10,22 @@ typedef struct {
   int dim;
 } ke_arg;
 
+enum { KE_MAX_RESULTS = 64 };
+
+/* What one formula gives; a text may hold several, with ';' between them. */
+typedef struct {
+  const ke_node *node;
+  int side;   /* rows: KE_I, KE_J or KE_NONE */
+  int values; /* the first components are values, the rest indices */
+  int k;      /* KMin and the like: how many are taken; else 0 */
+  const char *reduction; /* outermost; "" if something else stands outside */
+} ke_result;
+
 typedef struct {
   ke_arg *arg; /* malloc'd */
   int nargs, size;
-  const ke_node *root;
-  int side;  /* rows of the result: KE_I, KE_J or KE_NONE */
-  int values; /* the first components of the result are values, the rest indices */
-  const char *reduction; /* outermost; "" if something else stands outside */
+  ke_result result[KE_MAX_RESULTS];
+  int nresult;
 } ke_parsed;
 
 static inline int ke_category_side(int category)

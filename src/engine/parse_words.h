@@ -24,6 +24,7 @@ typedef struct {
   int noperand;
   const ke_reduction_name *last_reduction; /* the one parsed last, and its node */
   const ke_node *last_node;
+  int last_k;
   ke_error *err;
 } ke_parser;
 

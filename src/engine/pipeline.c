@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SINGLE, DOUBLE, NPRECISIONS };
+enum { SINGLE, DOUBLE, NPRECISIONS, NSCHEMES = KE_SUM_KAHAN + 1 };
 
 typedef struct {
   ke_kernel *interpreted, *compiled; /* one a pass; NULL: no memory yet */
@@ -21,14 +21,20 @@ typedef struct {
   bool interpreted_made, compiled_made;
 } kernels;
 
+/* What is made for one way to sum; plan NULL: not asked for yet. */
+typedef struct {
+  ke_plan *plan;
+  kernels kernels[NPRECISIONS];
+} variant;
+
 struct ke_formula {
   ke_graph graph;
   ke_parsed parsed;
-  ke_plan *plan;
+  variant variant[NSCHEMES];
   ke_formula_info info;
   ke_arg_info *args;
+  ke_result_info result[KE_MAX_RESULTS];
   ke_strbuf text;
-  kernels kernels[NPRECISIONS];
   ke_isa isa; /* for all of its kernels: asking the processor again is slow */
 };
 
@@ -46,7 +52,17 @@ static ke_status describe(ke_formula *f, ke_error *err)
 {
   const ke_parsed *p = &f->parsed;
 
-  ke_print_node(&f->text, p->root, p);
+  for (int k = 0; k < p->nresult; k++) {
+    const ke_result *r = &p->result[k];
+
+    if (k) ke_strbuf_add(&f->text, ";");
+    ke_print_node(&f->text, r->node, p);
+    f->result[k] = (ke_result_info){.category = ke_side_category(r->side),
+                                    .dim = r->node->dim,
+                                    .values = r->values,
+                                    .k = r->k,
+                                    .reduction = r->reduction};
+  }
   f->args = calloc((size_t)p->nargs + 1, sizeof *f->args);
   if (f->text.failed || !f->args) return ke_fail_memory(err);
   for (int k = 0; k < p->nargs; k++)
@@ -54,27 +70,33 @@ static ke_status describe(ke_formula *f, ke_error *err)
         (ke_arg_info){.name = p->arg[k].name, .category = p->arg[k].category, .dim = p->arg[k].dim};
   f->info = (ke_formula_info){.nargs = p->nargs,
                               .args = f->args,
-                              .out_category = ke_side_category(p->side),
-                              .out_dim = p->root->dim,
-                              .out_values = p->values,
-                              .reduction = p->reduction,
+                              .nresult = p->nresult,
+                              .result = f->result,
                               .text = f->text.text};
   return KE_OK;
 }
 
-ke_status ke_formula_new(const char *formula, size_t length, const char *const *args, int nargs,
+static ke_status variant_of(ke_formula *f, ke_sum_scheme scheme, variant **out, ke_error *err)
+{
+  *out = &f->variant[scheme];
+  return (*out)->plan ? KE_OK : ke_plan_formula(&f->graph, &f->parsed, scheme, &(*out)->plan, err);
+}
+
+ke_status ke_formula_new(const char *formula, size_t length, const char *const *args, int nargs, bool ranged,
                          ke_formula **out, ke_error *err)
 {
   ke_formula *f = calloc(1, sizeof *f);
+  variant *v;
   ke_status st;
 
   if (!f) return ke_fail_memory(err);
   f->isa = ke_cpu_isa();
   st = ke_graph_init(&f->graph, err);
+  f->graph.ranged = ranged;
   if (st == KE_OK) st = ke_parse_arguments(&f->graph, args, nargs, &f->parsed, err);
   if (st == KE_OK) st = ke_parse_formula(&f->graph, formula, length, &f->parsed, err);
   if (st == KE_OK) st = describe(f, err);
-  if (st == KE_OK) st = ke_plan_formula(&f->graph, &f->parsed, &f->plan, err);
+  if (st == KE_OK) st = variant_of(f, KE_SUM_BLOCK, &v, err);
   if (st != KE_OK) {
     ke_formula_free(f);
     return st;
@@ -127,15 +149,21 @@ static bool worth_compiling(const ke_plan *plan, int64_t size_i, int64_t size_j)
 }
 
 /* ---- kernels ---- */
-static ke_status interpreted_kernels(ke_formula *f, int real_bytes, ke_kernel **out, ke_error *err)
+static kernels *kernels_of(variant *v, int real_bytes)
 {
-  kernels *ks = &f->kernels[real_bytes == 8 ? DOUBLE : SINGLE];
-  const ke_pass *pass = f->plan->pass;
+  return &v->kernels[real_bytes == 8 ? DOUBLE : SINGLE];
+}
+
+static ke_status interpreted_kernels(ke_formula *f, variant *v, int real_bytes, ke_kernel **out,
+                                     ke_error *err)
+{
+  kernels *ks = kernels_of(v, real_bytes);
+  const ke_pass *pass = v->plan->pass;
 
   if (!ks->interpreted)
-    ks->interpreted = ke_arena_alloc(f->graph.arena, ((size_t)f->plan->npass + 1) * sizeof(ke_kernel));
+    ks->interpreted = ke_arena_alloc(f->graph.arena, ((size_t)v->plan->npass + 1) * sizeof(ke_kernel));
   if (!ks->interpreted) return ke_fail_memory(err);
-  for (int k = 0; k < f->plan->npass && !ks->interpreted_made; k++)
+  for (int k = 0; k < v->plan->npass && !ks->interpreted_made; k++)
     if (pass[k].kind == KE_PASS_PAIRS)
       KE_TRY(ke_interp_prepare(f->graph.arena, &pass[k], real_bytes, f->isa, &ks->interpreted[k], err));
   ks->interpreted_made = true;
@@ -148,13 +176,13 @@ static void run_compiled(const ke_kernel *kernel, const ke_task *task)
   (*(ke_kernel_fn *)kernel->impl)(task);
 }
 
-static ke_status compile_pass(ke_formula *f, const ke_call *call, int k, kernels *ks, ke_report *report,
-                              ke_error *err)
+static ke_status compile_pass(ke_formula *f, const variant *v, const ke_call *call, int k, kernels *ks,
+                              ke_report *report, ke_error *err)
 {
   char *source;
   ke_status st;
 
-  KE_TRY(ke_emit_c(&f->plan->pass[k], call->real_bytes, f->isa, &ks->compiled[k].shape, &source, err));
+  KE_TRY(ke_emit_c(&v->plan->pass[k], call->real_bytes, f->isa, &ks->compiled[k].shape, &source, err));
   st = ke_cc_fetch(source, &call->compile, &ks->fn[k], report->note, sizeof report->note, err);
   free(source);
   ks->compiled[k].run = run_compiled;
@@ -162,31 +190,31 @@ static ke_status compile_pass(ke_formula *f, const ke_call *call, int k, kernels
   return st;
 }
 
-static ke_status compiled_kernels(ke_formula *f, const ke_call *call, ke_kernel **out, ke_report *report,
-                                  ke_error *err)
+static ke_status compiled_kernels(ke_formula *f, variant *v, const ke_call *call, ke_kernel **out,
+                                  ke_report *report, ke_error *err)
 {
-  kernels *ks = &f->kernels[call->real_bytes == 8 ? DOUBLE : SINGLE];
-  size_t n = (size_t)f->plan->npass + 1;
+  kernels *ks = kernels_of(v, call->real_bytes);
+  size_t n = (size_t)v->plan->npass + 1;
 
   if (!ks->compiled) ks->compiled = ke_arena_alloc(f->graph.arena, n * sizeof *ks->compiled);
   if (!ks->fn) ks->fn = ke_arena_alloc(f->graph.arena, n * sizeof *ks->fn);
   if (!ks->compiled || !ks->fn) return ke_fail_memory(err);
-  for (int k = 0; k < f->plan->npass && !ks->compiled_made; k++)
-    if (f->plan->pass[k].kind == KE_PASS_PAIRS) KE_TRY(compile_pass(f, call, k, ks, report, err));
+  for (int k = 0; k < v->plan->npass && !ks->compiled_made; k++)
+    if (v->plan->pass[k].kind == KE_PASS_PAIRS) KE_TRY(compile_pass(f, v, call, k, ks, report, err));
   ks->compiled_made = true;
   *out = ks->compiled;
   return KE_OK;
 }
 
-static ke_status choose_kernels(ke_formula *f, const ke_call *call, int64_t size_i, int64_t size_j,
+static ke_status choose_kernels(ke_formula *f, variant *v, const ke_call *call, int64_t size_i, int64_t size_j,
                                 ke_kernel **out, ke_report *report, ke_error *err)
 {
   bool compile = call->backend == KE_BACKEND_COMPILED ||
-                 (call->backend == KE_BACKEND_AUTO && worth_compiling(f->plan, size_i, size_j));
+                 (call->backend == KE_BACKEND_AUTO && worth_compiling(v->plan, size_i, size_j));
   ke_status st;
 
   if (compile) {
-    st = compiled_kernels(f, call, out, report, err);
+    st = compiled_kernels(f, v, call, out, report, err);
     report->compiled = st == KE_OK;
     if (st == KE_OK || call->backend == KE_BACKEND_COMPILED ||
         (st != KE_ERR_COMPILE && st != KE_ERR_IO))
@@ -195,38 +223,42 @@ static ke_status choose_kernels(ke_formula *f, const ke_call *call, int64_t size
              err->message);
     ke_error_clear(err);
   }
-  return interpreted_kernels(f, call->real_bytes, out, err);
+  return interpreted_kernels(f, v, call->real_bytes, out, err);
 }
 
-ke_status ke_formula_run(ke_formula *f, const ke_call *call, double *out, ke_report *report,
+ke_status ke_formula_run(ke_formula *f, const ke_call *call, double *const *out, ke_report *report,
                          ke_error *err)
 {
   ke_run run = {.data = call->data,
+                .ranges = call->ranges,
                 .isa = f->isa,
                 .threads = call->threads,
                 .poll = call->poll,
                 .poll_data = call->poll_data};
   ke_kernel *kernel;
+  variant *v;
 
   *report = (ke_report){.compiled = false};
   KE_TRY(common_rows(f, call, 0, &run.size_i, err));
   KE_TRY(common_rows(f, call, 1, &run.size_j, err));
-  KE_TRY(choose_kernels(f, call, run.size_i, run.size_j, &kernel, report, err));
+  KE_TRY(variant_of(f, call->scheme, &v, err));
+  KE_TRY(choose_kernels(f, v, call, run.size_i, run.size_j, &kernel, report, err));
   run.kernels = kernel;
-  return ke_run_plan(f->plan, &run, out, err);
+  return ke_run_plan(v->plan, &run, out, err);
 }
 
 ke_status ke_formula_source(ke_formula *f, int real_bytes, char **source, ke_error *err)
 {
   ke_strbuf all = {0};
+  const variant *v = &f->variant[KE_SUM_BLOCK];
   ke_shape shape;
   char *one;
   ke_status st;
 
   ke_strbuf_add(&all, "");
-  for (int k = 0; k < f->plan->npass; k++) {
-    if (f->plan->pass[k].kind != KE_PASS_PAIRS) continue;
-    st = ke_emit_c(&f->plan->pass[k], real_bytes, f->isa, &shape, &one, err);
+  for (int k = 0; k < v->plan->npass; k++) {
+    if (v->plan->pass[k].kind != KE_PASS_PAIRS) continue;
+    st = ke_emit_c(&v->plan->pass[k], real_bytes, f->isa, &shape, &one, err);
     if (st != KE_OK) {
       ke_strbuf_free(&all);
       return st;

@@ -13,14 +13,15 @@
 typedef struct {
   ke_graph *g;
   ke_arena *arena;
-  const ke_node *root;
+  const ke_node *root[KE_MAX_RESULTS];
   int nnodes;          /* after lowering, no node is added */
   ke_plan *plan;
   int *level;          /* by node id: passes that must have run; -1: not asked */
-  const ke_node **cut; /* REDUCE and SCATTER nodes below the root, in order of making */
+  const ke_node **cut; /* REDUCE and SCATTER nodes below the roots, in order of making */
   int ncut;
   int32_t *slot_of;    /* by node id, -1: not a leaf */
   int size_slot[3];    /* of KE_I, KE_J; -1: not made yet */
+  ke_sum_scheme scheme;
   int *stamp, now;     /* by node id: visited in the search numbered `now` */
 } builder;
 
@@ -267,19 +268,23 @@ static void write_table(builder *b, const ke_table *t, const ke_table *once, ke_
 /* Nodes that show different parts of one state. */
 static bool same_state(const ke_node *a, const ke_node *b)
 {
-  return a->ints[0] == b->ints[0] && a->child[0] == b->child[0] && a->nchild == b->nchild &&
-         (a->nchild < 2 || a->child[1] == b->child[1]);
+  return a->ints[0] == b->ints[0] && a->ints[3] == b->ints[3] && a->child[0] == b->child[0] &&
+         a->nchild == b->nchild && (a->nchild < 2 || a->child[1] == b->child[1]);
 }
 
 static void write_reduce(builder *b, ke_writer *w, ke_pass *p, const ke_node *n)
 {
   ke_reduce *r = &p->reduce[p->nreduce++];
 
-  *r = (ke_reduce){.kind = (ke_reduce_kind)n->ints[0], .width = n->dim, .seg = ke_writer_nseg(w)};
+  *r = (ke_reduce){.kind = ke_reduction_of(n).kind,
+                   .width = n->nchild > 1 ? n->child[1]->dim : n->child[0]->dim,
+                   .k = ke_reduction_of(n).k,
+                   .seg = ke_writer_nseg(w)};
+  if (r->kind == KE_RED_SUM && b->scheme == KE_SUM_KAHAN) r->kind = KE_RED_KAHAN;
   r->state = p->state_width;
-  r->state_width = ke_reducer_of(r->kind)->states(r->width);
+  r->state_width = ke_reducer_of(r->kind)->states(r);
   p->state_width += r->state_width;
-  r->slot = add_slot(b, p->kept, r->state_width, KE_SLOT_PASS);
+  r->slot = add_slot(b, p->kept, ke_reducer_of(r->kind)->results(r), KE_SLOT_PASS);
   if (r->kind != KE_RED_SUMEXP) {
     ke_writer_segments(w, n->child[0], 0);
   } else {
@@ -476,7 +481,8 @@ static int red_side(const ke_node *n)
 static bool one_pass(const builder *b, const ke_node *a, const ke_node *c)
 {
   return a->op == KE_N_REDUCE && c->op == KE_N_REDUCE && b->level[a->id] == b->level[c->id] &&
-         kept_side(a) == kept_side(c) && red_side(a) == red_side(c);
+         kept_side(a) == kept_side(c) && red_side(a) == red_side(c) &&
+         ke_reduction_of(a).ranged == ke_reduction_of(c).ranged;
 }
 
 static void build_passes(builder *b, int top)
@@ -491,11 +497,15 @@ static void build_passes(builder *b, int top)
       n = b->cut[k];
       if (b->level[n->id] != l || done[k]) continue;
       p = &b->plan->pass[b->plan->npass++];
-      *p = (ke_pass){.kind = KE_PASS_PAIRS, .kept = kept_side(n), .red = red_side(n)};
+      *p = (ke_pass){.kind = KE_PASS_PAIRS,
+                     .kept = kept_side(n),
+                     .red = red_side(n),
+                     .block = b->scheme == KE_SUM_DIRECT ? KE_DIRECT_ITEMS : KE_BLOCK_ITEMS};
       if (n->op == KE_N_SCATTER) {
         build_scatter(b, p, n);
         continue;
       }
+      p->ranged = ke_reduction_of(n).ranged;
       count = 0;
       for (int m = k; m < b->ncut; m++)
         if (!done[m] && one_pass(b, n, b->cut[m])) {
@@ -506,32 +516,31 @@ static void build_passes(builder *b, int top)
     }
 }
 
-static void build_final(builder *b, const ke_parsed *f)
+static void build_final(builder *b, const ke_node *root, int side, ke_final *f)
 {
   sorter s;
   ke_writer *w;
 
-  b->plan->out_side = f->side;
-  b->plan->out_width = b->root->dim;
-  b->plan->out_values = f->values;
-  if (!init_sorter(b, &s, f->side, KE_NONE)) return;
-  sort_row(&s, b->root);
-  write_table(b, &s.once, NULL, &b->plan->final_once);
-  b->plan->final_once_width = s.once.width;
+  *f = (ke_final){.side = side, .width = root->dim};
+  if (!init_sorter(b, &s, side, KE_NONE)) return;
+  sort_row(&s, root);
+  write_table(b, &s.once, NULL, &f->once);
+  f->once_width = s.once.width;
   w = new_writer(b, &s.once, NULL, NULL);
   if (!w) return;
-  ke_writer_segments(w, b->root, 0);
-  ke_writer_finish(w, b->root->dim, &b->plan->final);
+  ke_writer_segments(w, root, 0);
+  ke_writer_finish(w, root->dim, &f->rows);
 }
 
-ke_status ke_plan_formula(ke_graph *g, const ke_parsed *formula, ke_plan **out, ke_error *err)
+ke_status ke_plan_formula(ke_graph *g, const ke_parsed *formula, ke_sum_scheme scheme, ke_plan **out,
+                          ke_error *err)
 {
-  builder b = {.g = g, .arena = g->arena, .size_slot = {-1, -1, -1}};
+  builder b = {.g = g, .arena = g->arena, .scheme = scheme, .size_slot = {-1, -1, -1}};
   const ke_node **memo = take(&b, (size_t)g->n, sizeof *memo);
-  int top;
+  int top = 0, level;
 
   if (!memo) return ke_fail_memory(err);
-  b.root = lower(g, formula->root, memo);
+  for (int k = 0; k < formula->nresult; k++) b.root[k] = lower(g, formula->result[k].node, memo);
   KE_TRY(ke_graph_check(g, err));
   b.nnodes = g->n;
   b.plan = take(&b, 1, sizeof *b.plan);
@@ -542,9 +551,13 @@ ke_status ke_plan_formula(ke_graph *g, const ke_parsed *formula, ke_plan **out, 
   if (g->failed) return ke_fail_memory(err);
   memset(b.level, -1, (size_t)g->n * sizeof *b.level);
   memset(b.slot_of, -1, (size_t)g->n * sizeof *b.slot_of);
-  top = find_level(&b, b.root);
+  for (int k = 0; k < formula->nresult; k++) {
+    level = find_level(&b, b.root[k]);
+    if (level > top) top = level;
+  }
   b.plan->slot = take(&b, (size_t)(formula->nargs + b.ncut + 2), sizeof *b.plan->slot);
   b.plan->pass = take(&b, (size_t)b.ncut, sizeof *b.plan->pass);
+  b.plan->final = take(&b, (size_t)formula->nresult, sizeof *b.plan->final);
   if (g->failed) return ke_fail_memory(err);
   b.plan->nargs = formula->nargs;
   for (int k = 0; k < formula->nargs; k++)
@@ -552,7 +565,9 @@ ke_status ke_plan_formula(ke_graph *g, const ke_parsed *formula, ke_plan **out, 
   for (int k = 0; k < b.nnodes; k++)
     if (b.level[k] >= 0) slot_of_node(&b, g->node[k]);
   build_passes(&b, top);
-  if (!g->failed) build_final(&b, formula);
+  b.plan->nfinal = formula->nresult;
+  for (int k = 0; k < formula->nresult && !g->failed; k++)
+    build_final(&b, b.root[k], formula->result[k].side, &b.plan->final[k]);
   KE_TRY(ke_graph_check(g, err));
   *out = b.plan;
   return KE_OK;

@@ -92,22 +92,34 @@ typedef struct {
 } ke_program;
 
 /* ---- reductions ---- */
+
+/* How sums are made. Items are summed in the precision of the kernel, some in a row ("block"), then
+ * blocks in double. DIRECT: long blocks; KAHAN: compensated in both. */
+typedef enum { KE_SUM_BLOCK, KE_SUM_DIRECT, KE_SUM_KAHAN } ke_sum_scheme;
+
+enum { KE_BLOCK_ITEMS = 1024, KE_DIRECT_ITEMS = 1 << 20 };
+
 typedef enum {
   KE_RED_SUM,    /* state: width sums                                            result: width values */
+  KE_RED_KAHAN,  /* state: width sums, then what rounding took off them             result: width values */
   KE_RED_MIN,    /* state: width values (+Inf), then width indices (-1: none)    result: both */
   KE_RED_MAX,    /* the same with -Inf */
-  KE_RED_SUMEXP  /* score t (one scalar) and weights g[width] (the segments)
+  KE_RED_SUMEXP, /* score t (one scalar) and weights g[width] (the segments)
                     state: m (-Inf), then width sums s = sum exp(t - m) g        result: m, s.. */
+  KE_RED_KMIN    /* the k least. state: k values (+Inf) of each component as a heap (keops_least.h), then
+                    their indices (-1: none)    result: values, then indices; the k-th of component c
+                    is number k * width + c of each, the least first */
 } ke_reduce_kind;
 
 typedef struct {
   ke_reduce_kind kind;
   int32_t width;       /* components reduced */
+  int32_t k;           /* KMIN: how many */
   int32_t seg, nseg;   /* segments of the pair program that give them: component out + k0 < width */
   ke_place score;      /* SUMEXP: the exponent; weights are the segments (1 for plain LogSumExp) */
   int32_t state;       /* first double of the row's state */
-  int32_t state_width; /* doubles: SUM width; MIN, MAX 2 width; SUMEXP 1 + width */
-  int32_t slot;        /* where the finished state goes: slots[slot], state_width components a row */
+  int32_t state_width; /* doubles, as reduction_list.h says */
+  int32_t slot;        /* where the finished state goes */
 } ke_reduce;
 
 /* ---- slots: columns that row programs read ---- */
@@ -131,6 +143,8 @@ typedef struct {
   ke_pass_kind kind;
   int kept; /* KE_I, KE_J, or KE_NONE: one row */
   int red;  /* KE_I or KE_J */
+  bool ranged; /* over the items that the row's ranges name */
+  int32_t block; /* most items summed before they go to the state */
   ke_program once, keptp, redp, pair;
   int32_t once_width, kept_width, red_width;
   ke_reduce *reduce;
@@ -146,16 +160,20 @@ typedef struct {
   int32_t scatter_slot, scatter_width;
 } ke_pass;
 
+/* One result, from arguments and what the passes gave. */
+typedef struct {
+  int side; /* KE_I, KE_J, KE_NONE: lanes of `rows` */
+  int32_t width, once_width;
+  ke_program once, rows;
+} ke_final;
+
 typedef struct {
   ke_slot *slot; /* the arguments first, in their order */
   int32_t nslot, nargs;
   ke_pass *pass;
   int32_t npass;
-  int out_side;  /* KE_I, KE_J, KE_NONE */
-  int32_t out_width;
-  int32_t out_values; /* the first components are values, the rest indices (0-based, -1: none) */
-  ke_program final_once, final; /* lanes of `final`: rows of out_side */
-  int32_t final_once_width;
+  ke_final *final; /* one a result */
+  int32_t nfinal;
 } ke_plan;
 
 #endif

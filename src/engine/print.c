@@ -61,17 +61,24 @@ static const char *reduction_name(const ke_node *n)
   int count = ke_reduction_names(&names);
 
   for (int k = 0; k < count; k++)
-    if ((int)names[k].kind == n->ints[0] && names[k].values == (n->ints[2] == KE_PART_VALUE) &&
-        names[k].indices == (n->ints[2] == KE_PART_INDEX))
+    if ((int)names[k].kind == n->ints[0] && (int)names[k].part == n->ints[2] && !names[k].then_index &&
+        (n->nchild > 1 ? names[k].weights != KE_WEIGHT_NONE : names[k].weights != KE_WEIGHT_MUST))
       return names[k].name;
-  return "?";
+  return "Norm_"; /* KE_PART_NORM, for which there is no word */
 }
 
 static void print_reduce(ke_strbuf *b, const ke_node *n, const ke_parsed *f)
 {
   ke_strbuf_addf(b, "%s_Reduction(", reduction_name(n));
-  for (int k = 0; k < n->nchild; k++) {
-    ke_print_node(b, n->child[k], f);
+  ke_print_node(b, n->child[0], f);
+  ke_strbuf_add(b, ",");
+  if (n->ints[0] == KE_RED_KMIN) ke_strbuf_addf(b, "%d,", n->ints[3]);
+  if (n->nchild > 1) {
+    bool ratio = n->ints[2] == KE_PART_RATIO; /* its weights are Concat(1, those of the formula) */
+
+    ke_strbuf_add(b, ratio ? "Extract(" : "");
+    ke_print_node(b, n->child[1], f);
+    if (ratio) ke_strbuf_addf(b, ",1,%d)", n->dim);
     ke_strbuf_add(b, ",");
   }
   ke_strbuf_addf(b, "%d)", n->ints[1] == KE_I ? 0 : 1);

@@ -513,10 +513,16 @@ static ke_place load(ke_writer *w, int32_t slot, int32_t offset, comp at, const 
 static ke_place leaf(ke_writer *w, const ke_node *n, comp at, const ke_place *index)
 {
   int32_t slot = w->in.slot_of[n->id];
+  ke_part part = n->op == KE_N_REDUCE ? ke_reduction_of(n).part : KE_PART_VALUE;
   ke_place p[2];
 
-  if (n->op != KE_N_REDUCE || n->ints[0] != KE_RED_SUMEXP)
-    return load(w, slot, n->op == KE_N_REDUCE && n->ints[2] == KE_PART_INDEX ? n->dim : 0, at, index);
+  if (part == KE_PART_RATIO) {
+    p[0] = load(w, slot, 2, at, index);
+    p[1] = load(w, slot, 1, origin, index);
+    return write_op(w, depth_of(&at), KE_OP_Divide, p, 2);
+  }
+  if (n->op != KE_N_REDUCE || n->ints[0] != KE_RED_SUMEXP || part == KE_PART_RAW)
+    return load(w, slot, part == KE_PART_INDEX ? n->dim : 0, at, index);
   p[0] = load(w, slot, 0, origin, index); /* m + log(s) */
   p[1] = load(w, slot, 1, at, index);
   p[1] = write_op(w, depth_of(&at), KE_OP_Log, &p[1], 1);

@@ -1,17 +1,39 @@
 /* Start, merge and finish of each reduction; reduction_list.h makes them a table. */
 #include "reduction.h"
 
+#include "keops_least.h"
+#include "keops_sum.h"
+
 #include <math.h>
 
 /* ---- sums ---- */
-static void start_sum(int32_t width, double *state)
+static void start_sum(const ke_reduce *r, double *state)
 {
-  for (int32_t c = 0; c < width; c++) state[c] = 0;
+  for (int32_t c = 0; c < r->width; c++) state[c] = 0;
 }
 
-static void merge_sum(int32_t width, double *into, const double *from)
+static void merge_sum(const ke_reduce *r, double *into, const double *from)
 {
-  for (int32_t c = 0; c < width; c++) into[c] += from[c];
+  for (int32_t c = 0; c < r->width; c++) into[c] += from[c];
+}
+
+/* ---- compensated sums: the sum is state[c] + state[width + c] ---- */
+static void start_kahan(const ke_reduce *r, double *state)
+{
+  for (int32_t c = 0; c < 2 * r->width; c++) state[c] = 0;
+}
+
+static void merge_kahan(const ke_reduce *r, double *into, const double *from)
+{
+  for (int32_t c = 0; c < r->width; c++) {
+    ke_sum_add(into + c, into + r->width + c, from[c]);
+    into[r->width + c] += from[r->width + c];
+  }
+}
+
+static void finish_kahan(const ke_reduce *r, double *state, double *column, int64_t ld)
+{
+  for (int32_t c = 0; c < r->width; c++) column[c * ld] = ke_sum_value(state[c], state[r->width + c]);
 }
 
 /* ---- value and index: state[c] and state[width + c] ---- */
@@ -23,14 +45,14 @@ static void start_extreme(int32_t width, double *state, double value)
   }
 }
 
-static void start_min(int32_t width, double *state)
+static void start_min(const ke_reduce *r, double *state)
 {
-  start_extreme(width, state, INFINITY);
+  start_extreme(r->width, state, INFINITY);
 }
 
-static void start_max(int32_t width, double *state)
+static void start_max(const ke_reduce *r, double *state)
 {
-  start_extreme(width, state, -INFINITY);
+  start_extreme(r->width, state, -INFINITY);
 }
 
 /* `sign` is 1 for the least, -1 for the largest value. A side without an index has seen no item
@@ -49,21 +71,21 @@ static void merge_extreme(int32_t width, double *into, const double *from, doubl
   }
 }
 
-static void merge_min(int32_t width, double *into, const double *from)
+static void merge_min(const ke_reduce *r, double *into, const double *from)
 {
-  merge_extreme(width, into, from, 1);
+  merge_extreme(r->width, into, from, 1);
 }
 
-static void merge_max(int32_t width, double *into, const double *from)
+static void merge_max(const ke_reduce *r, double *into, const double *from)
 {
-  merge_extreme(width, into, from, -1);
+  merge_extreme(r->width, into, from, -1);
 }
 
 /* ---- sums of exponentials: m = state[0], sum of exp(t - m) g in state[1 + c] ---- */
-static void start_sumexp(int32_t width, double *state)
+static void start_sumexp(const ke_reduce *r, double *state)
 {
   state[0] = -INFINITY;
-  for (int32_t c = 0; c < width; c++) state[1 + c] = 0;
+  for (int32_t c = 0; c < r->width; c++) state[1 + c] = 0;
 }
 
 /* exp(m - top), where infinities that are equal cancel: under -Inf the sums are 0 anyway. */
@@ -72,34 +94,77 @@ static double rescale(double m, double top)
   return m == top ? 1 : exp(m - top);
 }
 
-static void merge_sumexp(int32_t width, double *into, const double *from)
+static void merge_sumexp(const ke_reduce *r, double *into, const double *from)
 {
   double a = into[0], b = from[0];
   double top = a > b || isnan(a) ? a : b; /* NaN on either side stays */
   double ka = rescale(a, top), kb = rescale(b, top);
 
   into[0] = top;
-  for (int32_t c = 0; c < width; c++) into[1 + c] = ka * into[1 + c] + kb * from[1 + c];
+  for (int32_t c = 0; c < r->width; c++) into[1 + c] = ka * into[1 + c] + kb * from[1 + c];
+}
+
+/* ---- the k least: heaps of values, then of indices, one a component ---- */
+static void start_kmin(const ke_reduce *r, double *state)
+{
+  for (int64_t c = 0; c < (int64_t)r->k * r->width; c++) {
+    state[c] = INFINITY;
+    state[(int64_t)r->k * r->width + c] = -1;
+  }
+}
+
+static void merge_kmin(const ke_reduce *r, double *into, const double *from)
+{
+  int64_t n = (int64_t)r->k * r->width;
+
+  for (int64_t c = 0; c < n; c++)
+    if (from[n + c] >= 0)
+      ke_least_insert(into + c / r->k * r->k, into + n + c / r->k * r->k, r->k, from[c], from[n + c]);
+}
+
+/* Take the largest off each heap, to the last place that is free. */
+static void finish_kmin(const ke_reduce *r, double *state, double *column, int64_t ld)
+{
+  int64_t n = (int64_t)r->k * r->width;
+
+  for (int32_t c = 0; c < r->width; c++) {
+    double *value = state + (int64_t)c * r->k, *index = value + n;
+
+    for (int32_t left = r->k; left > 0; left--) {
+      int64_t place = (int64_t)(left - 1) * r->width + c;
+
+      column[place * ld] = value[0];
+      column[(n + place) * ld] = index[0];
+      ke_least_settle(value, index, left - 1, 0, value[left - 1], index[left - 1]);
+    }
+  }
 }
 
 /* ---- results ---- */
-/* The state is the result; a state has n doubles. */
-static void finish_as_is(int32_t n, const double *state, double *column, int64_t ld)
+static void finish_as_is(const ke_reduce *r, double *state, double *column, int64_t ld)
 {
-  for (int32_t c = 0; c < n; c++) column[c * ld] = state[c];
+  for (int32_t c = 0; c < r->state_width; c++) column[c * ld] = state[c];
 }
 
 /* ---- the table ---- */
-#define REDUCTION(kind, states, start, merge, finish)                                              \
-  static int32_t states_##kind(int32_t width)                                                      \
+#define REDUCTION(kind, states, results, start, merge, finish)                                     \
+  static int32_t states_##kind(const ke_reduce *r)                                                 \
   {                                                                                                \
+    const int32_t width = r->width, k = r->k;                                                      \
+    (void)k;                                                                                       \
     return states;                                                                                 \
+  }                                                                                                \
+  static int32_t results_##kind(const ke_reduce *r)                                                \
+  {                                                                                                \
+    const int32_t width = r->width, k = r->k;                                                      \
+    (void)k;                                                                                       \
+    return results;                                                                                \
   }
 #include "reduction_list.h"
 
 static const ke_reducer table[] = {
-#define REDUCTION(kind, states, start, merge, finish)                                              \
-  [KE_RED_##kind] = {states_##kind, start, merge, finish},
+#define REDUCTION(kind, states, results, start, merge, finish)                                     \
+  [KE_RED_##kind] = {states_##kind, results_##kind, start, merge, finish},
 #include "reduction_list.h"
 };
 

@@ -11,12 +11,13 @@
 #include <stdint.h>
 
 typedef struct {
-  int32_t (*states)(int32_t width); /* doubles of a state */
-  void (*start)(int32_t width, double *state);
+  int32_t (*states)(const ke_reduce *r);  /* doubles of a state */
+  int32_t (*results)(const ke_reduce *r); /* columns of a result */
+  void (*start)(const ke_reduce *r, double *state);
   /* `from` belongs to items after those of `into`; equal values keep the lower index either way. */
-  void (*merge)(int32_t width, double *into, const double *from);
-  /* Component c of the result goes to column[c * ld]; there are `n` of them, states(width). */
-  void (*finish)(int32_t n, const double *state, double *column, int64_t ld);
+  void (*merge)(const ke_reduce *r, double *into, const double *from);
+  /* Component c of the result goes to column[c * ld]; the state is spent. */
+  void (*finish)(const ke_reduce *r, double *state, double *column, int64_t ld);
 } ke_reducer;
 
 const ke_reducer *ke_reducer_of(ke_reduce_kind kind);

@@ -1,6 +1,7 @@
 /* Runs a plan: pass after pass, then the final program. Memory grows with M + N only: a column a
  * component for results of passes, and what run_pairs.c holds. */
 #include "driver.h"
+#include "reduction.h"
 
 #include <stdlib.h>
 
@@ -64,17 +65,16 @@ static void final_job(void *data, int64_t number, int thread)
   ke_team_tick(&f->d->team, thread, n * f->code.ns);
 }
 
-static ke_status run_final(ke_driver *d, double *out, ke_error *err)
+static ke_status run_final(ke_driver *d, const ke_final *final, double *out, ke_error *err)
 {
-  const ke_plan *plan = d->plan;
-  finale f = {.d = d, .rows = ke_side_rows(d, plan->out_side), .out = out};
+  finale f = {.d = d, .rows = ke_side_rows(d, final->side), .out = out};
   int64_t jobs = ke_parts(f.rows, KE_ROWS_LANES);
   double *once, ns;
   int threads;
 
   if (f.rows == 0) return KE_OK;
-  KE_TRY(ke_run_once(d, &plan->final_once, plan->final_once_width, &once, err));
-  KE_TRY(ke_row_code_prepare(d, &plan->final, plan->out_width, once, &f.code, err));
+  KE_TRY(ke_run_once(d, &final->once, final->once_width, &once, err));
+  KE_TRY(ke_row_code_prepare(d, &final->rows, final->width, once, &f.code, err));
   ns = (double)f.rows * f.code.ns;
   threads = ke_team_size(&d->team, jobs, ns);
   KE_TRY(ke_reserve(&d->pool, ke_bytes(threads, 1, f.code.scratch), err));
@@ -118,7 +118,8 @@ static ke_status check_pass(const ke_driver *d, const ke_pass *pass, ke_error *e
   for (int32_t k = 0; k < n; k++) {
     int32_t s = pass->kind == KE_PASS_SCATTER ? pass->scatter_slot : pass->reduce[k].slot;
     int32_t width =
-        pass->kind == KE_PASS_SCATTER ? pass->scatter_width : pass->reduce[k].state_width;
+        pass->kind == KE_PASS_SCATTER ? pass->scatter_width
+                                      : ke_reducer_of(pass->reduce[k].kind)->results(&pass->reduce[k]);
 
     if (s < 0 || s >= d->plan->nslot || !d->results[s] || slot[s].side != pass->kept ||
         slot[s].width != width)
@@ -127,7 +128,7 @@ static ke_status check_pass(const ke_driver *d, const ke_pass *pass, ke_error *e
   return KE_OK;
 }
 
-static ke_status run_all(ke_driver *d, double *out, ke_error *err)
+static ke_status run_all(ke_driver *d, double *const *out, ke_error *err)
 {
   KE_TRY(make_columns(d, err));
   for (int32_t p = 0; p < d->plan->npass; p++) {
@@ -139,10 +140,12 @@ static ke_status run_all(ke_driver *d, double *out, ke_error *err)
     else
       KE_TRY(ke_run_pairs(d, pass, &d->run->kernels[p], err));
   }
-  return run_final(d, out, err);
+  for (int32_t k = 0; k < d->plan->nfinal; k++)
+    KE_TRY(run_final(d, &d->plan->final[k], out[k], err));
+  return KE_OK;
 }
 
-ke_status ke_run_plan(const ke_plan *plan, const ke_run *run, double *out, ke_error *err)
+ke_status ke_run_plan(const ke_plan *plan, const ke_run *run, double *const *out, ke_error *err)
 {
   ke_driver d = {.plan = plan, .run = run, .arena = ke_arena_new()};
   ke_status status;

@@ -9,9 +9,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Which items the rows of one side see: rows [row[2c], row[2c + 1]) those of the intervals
+ * [item[2k], item[2k + 1]), slice[c - 1] <= k < slice[c] (slice[-1] is 0), in this order. Clusters of rows
+ * do not overlap; rows of none see nothing. */
+typedef struct {
+  int64_t nclusters;
+  const int64_t *row, *slice, *item;
+} ke_ranges;
+
 typedef struct {
   const double *const *data; /* one pointer an argument: rows of its side x width, column-major */
   int64_t size_i, size_j;    /* rows of the two sides, >= 0 */
+  const ke_ranges *ranges;   /* two: of rows i, of rows j; NULL if no pass is ranged */
   const ke_kernel *kernels;  /* one a pass; those of scatter passes are not looked at */
   ke_isa isa;                /* for the row programs */
   int threads;               /* 1: no parallel region is entered (as must be in a forked child) */
@@ -19,10 +28,10 @@ typedef struct {
   void *poll_data;
 } ke_run;
 
-/* out[rows of plan->out_side][plan->out_width], column-major; undefined after a failure. The bits
+/* out[k], one a result: [rows of its side][its width], column-major; undefined after a failure. The bits
  * do not depend on the number of threads. Fails with KE_ERR_MEMORY or KE_ERR_INTERRUPT, or with
  * KE_ERR_INTERNAL on a plan that does not hold together. */
-ke_status ke_run_plan(const ke_plan *plan, const ke_run *run, double *out,
+ke_status ke_run_plan(const ke_plan *plan, const ke_run *run, double *const *out,
                       ke_error *err) KE_MUST_USE;
 
 #endif

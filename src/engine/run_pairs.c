@@ -331,10 +331,10 @@ static void start_states(const ke_pass *pass, double *state, int64_t rows)
   for (int64_t r = 0; r < rows; r++, state += pass->state_width)
     for (int32_t k = 0; k < pass->nreduce; k++)
       ke_reducer_of(pass->reduce[k].kind)
-          ->start(pass->reduce[k].width, state + pass->reduce[k].state);
+          ->start(&pass->reduce[k], state + pass->reduce[k].state);
 }
 
-static void finish_states(const pairs *w, const double *state, int64_t row0, int64_t rows)
+static void finish_states(const pairs *w, double *state, int64_t row0, int64_t rows)
 {
   const ke_pass *pass = w->pass;
 
@@ -344,7 +344,7 @@ static void finish_states(const pairs *w, const double *state, int64_t row0, int
     double *column = w->d->results[reduce->slot] + row0;
 
     for (int64_t r = 0; r < rows; r++)
-      how->finish(reduce->state_width, state + r * pass->state_width + reduce->state, column + r,
+      how->finish(reduce, state + r * pass->state_width + reduce->state, column + r,
                   w->nkept);
   }
 }
@@ -417,7 +417,7 @@ static void merge_pieces(pairs *w)
         const ke_reduce *reduce = &pass->reduce[k];
 
         ke_reducer_of(reduce->kind)
-            ->merge(reduce->width, state + reduce->state, state + p * step + reduce->state);
+            ->merge(reduce, state + reduce->state, state + p * step + reduce->state);
       }
     finish_states(w, state, row, 1);
   }

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 enum {
-  MOST_ITEMS = 1024,       /* summed in the pass's own precision */
   CHUNK_BYTES = 384 << 10, /* of packed items that stay in the second cache while all rows pass */
   TILE_BYTES = 8 << 10,
   TILE_ITEMS = 128, /* packing costs a call a tile, so short tiles only where components are many */
@@ -45,6 +44,7 @@ static int32_t longest_fold(const ke_program *program)
 int64_t ke_accumulators(const ke_reduce *r)
 {
   switch (r->kind) {
+  case KE_RED_KAHAN:
   case KE_RED_MIN:
   case KE_RED_MAX: return 2 * (int64_t)r->width;
   case KE_RED_SUMEXP: return (int64_t)r->width + 1;
@@ -107,7 +107,7 @@ static void fit_block(const ke_pass *pass, ke_tiling *t)
 static void fit_tile(const ke_pass *pass, ke_tiling *t)
 {
   int64_t step = t->vectors * t->lanes, item = (int64_t)pass->red_width * t->real_bytes;
-  int64_t items = MOST_ITEMS;
+  int64_t items = pass->block;
 
   t->steps = 1;
   while (step * t->steps * t->real_bytes < 64) t->steps *= 2;

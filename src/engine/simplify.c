@@ -328,8 +328,7 @@ const ke_node *ke_rebuild(ke_graph *g, const ke_node *n, const ke_node *const *c
 {
   if (n->op < KE_OP_COUNT) return ke_make(g, n->op, child, n->ints);
   if (n->op == KE_N_REDUCE)
-    return ke_reduce_over(g, (ke_reduce_kind)n->ints[0], (ke_part)n->ints[2], n->ints[1], child[0],
-                          n->nchild > 1 ? child[1] : NULL);
+    return ke_reduce_over(g, ke_reduction_of(n), child[0], n->nchild > 1 ? child[1] : NULL);
   if (n->op == KE_N_PICK) return ke_pick(g, child[0], n->ints[0], n->ints[1], n->dim);
   if (n->op == KE_N_PUT) return ke_put(g, child[0], n->ints[0], n->ints[1], n->dim);
   if (n->op == KE_N_CONTRACT) return ke_contract(g, child[0], child[1], n->ints, n->nint / 4);
@@ -366,10 +365,15 @@ const ke_node *ke_scalprod(ke_graph *g, const ke_node *a, const ke_node *b)
   return ke_unary(g, KE_OP_Sum, ke_mult(g, a, b));
 }
 
-const ke_node *ke_sum_over(ke_graph *g, int sides, const ke_node *f)
+const ke_node *ke_sum_over(ke_graph *g, int context, int kept, const ke_node *f)
 {
-  if (sides & KE_J) f = ke_reduce_over(g, KE_RED_SUM, KE_PART_VALUE, KE_J, f, NULL);
-  if (sides & KE_I) f = ke_reduce_over(g, KE_RED_SUM, KE_PART_VALUE, KE_I, f, NULL);
+  ke_reduction sum = {.kind = KE_RED_SUM, .k = 1, .ranged = g->ranged && context == (KE_I | KE_J)};
+
+  for (sum.side = KE_J; sum.side >= KE_I; sum.side--)
+    if (context & ~kept & sum.side) {
+      f = ke_reduce_over(g, sum, f, NULL);
+      sum.ranged = false; /* what is left has one side */
+    }
   return f;
 }
 
@@ -443,34 +447,49 @@ void ke_split(ke_graph *g, int side, const ke_node *f, const ke_node **outside, 
   *inside = in.n ? group_product(g, &in) : NULL;
 }
 
-static const ke_node *reduce_plain(ke_graph *g, ke_reduce_kind kind, ke_part part, int side,
-                                   const ke_node *f, const ke_node *weights)
+ke_reduction ke_reduction_of(const ke_node *n)
 {
+  return (ke_reduction){.kind = (ke_reduce_kind)n->ints[0],
+                        .side = n->ints[1],
+                        .part = (ke_part)n->ints[2],
+                        .k = n->ints[3],
+                        .ranged = n->ints[4]};
+}
+
+static const ke_node *reduce_plain(ke_graph *g, ke_reduction how, const ke_node *f, const ke_node *weights)
+{
+  int width = weights ? weights->dim : f->dim;
   ke_node n = {.op = KE_N_REDUCE,
                .nchild = weights ? 2 : 1,
-               .nint = 3,
-               .ints = (const int[]){(int)kind, side, (int)part},
+               .nint = 5,
+               .ints = (const int[]){(int)how.kind, how.side, (int)how.part, how.k, how.ranged},
                .child = {f, weights}};
 
-  n.dim = weights ? weights->dim : f->dim;
-  n.idx = (uint8_t)((f->idx | (weights ? weights->idx : 0)) & ~side);
+  n.dim = how.part == KE_PART_RAW     ? width + 1
+          : how.part == KE_PART_NORM  ? 1
+          : how.part == KE_PART_RATIO ? width - 1
+                                      : width * how.k;
+  n.idx = (uint8_t)((f->idx | (weights ? weights->idx : 0)) & ~how.side);
+  if (how.ranged) n.idx = (uint8_t)((KE_I | KE_J) & ~how.side);
   return ke_intern(g, &n);
 }
 
-static const ke_node *reduce_sum(ke_graph *g, int side, const ke_node *f)
+static const ke_node *reduce_sum(ke_graph *g, ke_reduction how, const ke_node *f)
 {
   const ke_node *outside, *inside, *sum;
 
-  if (!(f->idx & side)) return ke_mult(g, ke_size(g, side), f); /* sum of equal ones */
-  ke_split(g, side, f, &outside, &inside);
-  sum = reduce_plain(g, KE_RED_SUM, KE_PART_VALUE, side, inside, NULL);
+  if (!(f->idx & how.side)) { /* of equal ones */
+    sum = how.ranged ? reduce_plain(g, how, ke_const(g, 1), NULL) : ke_size(g, how.side);
+    return ke_mult(g, sum, f);
+  }
+  ke_split(g, how.side, f, &outside, &inside);
+  sum = reduce_plain(g, how, inside, NULL);
   return ke_widen(g, outside ? ke_mult(g, outside, sum) : sum, f->dim);
 }
 
-const ke_node *ke_reduce_over(ke_graph *g, ke_reduce_kind kind, ke_part part, int side,
-                              const ke_node *f, const ke_node *weights)
+const ke_node *ke_reduce_over(ke_graph *g, ke_reduction how, const ke_node *f, const ke_node *weights)
 {
-  return kind == KE_RED_SUM ? reduce_sum(g, side, f) : reduce_plain(g, kind, part, side, f, weights);
+  return how.kind == KE_RED_SUM ? reduce_sum(g, how, f) : reduce_plain(g, how, f, weights);
 }
 
 /* ---- gather and scatter ---- */

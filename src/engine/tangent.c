@@ -64,16 +64,22 @@ static const ke_node *extreme(sweep *s, const ke_node *n)
                                ke_arg_extreme(s->g, f, n->ints[0] == 1)));
 }
 
+/* The sum of f over the items that the reduction n is over. */
 static const ke_node *sum_over(sweep *s, const ke_node *n, const ke_node *f)
 {
-  return ke_reduce_over(s->g, KE_RED_SUM, KE_PART_VALUE, n->ints[1], f, NULL);
+  ke_reduction sum = ke_reduction_of(n);
+
+  sum.kind = KE_RED_SUM;
+  sum.part = KE_PART_VALUE;
+  sum.k = 1;
+  return ke_reduce_over(s->g, sum, f, NULL);
 }
 
 /* L = log sum exp(F) G: dL = sum exp(F - L) (G dF + dG) */
 static const ke_node *reduced_logsumexp(sweep *s, const ke_node *n)
 {
   ke_graph *g = s->g;
-  const ke_node *f = n->child[0], *w = n->nchild > 1 ? n->child[1] : NULL;
+  const ke_node *f = n->child[0], *w = ke_log_weights(n);
   const ke_node *df = tangent(s, f), *dw = w ? tangent(s, w) : NULL;
   const ke_node *inside = df && w ? ke_binary(g, KE_OP_Mult, df, w) : df;
 
@@ -83,17 +89,32 @@ static const ke_node *reduced_logsumexp(sweep *s, const ke_node *n)
   return sum_over(s, n, ke_widen(g, inside, n->dim));
 }
 
+/* S = sum p G, p = exp(F - L): dS = sum p (dF (G - S) + dG) */
+static const ke_node *reduced_ratio(sweep *s, const ke_node *n)
+{
+  ke_graph *g = s->g;
+  const ke_node *df = tangent(s, n->child[0]), *dw = tangent(s, n->child[1]);
+  ke_softmax soft = ke_softmax_of(g, n);
+  const ke_node *inside = df ? ke_mult(g, df, soft.beyond) : NULL;
+
+  if (dw) inside = ke_add_or(g, inside, ke_with_int(g, KE_OP_Extract, dw, 1, n->dim));
+  if (!inside) return NULL;
+  return sum_over(s, n, ke_widen(g, ke_mult(g, soft.share, inside), n->dim));
+}
+
 static const ke_node *reduced_extreme(sweep *s, const ke_node *n)
 {
   ke_graph *g = s->g;
   const ke_node *t = tangent(s, n->child[0]), *index, *at, *out = NULL, *one;
+  ke_reduction how = ke_reduction_of(n);
 
   if (!t) return NULL;
-  index = ke_reduce_over(g, (ke_reduce_kind)n->ints[0], KE_PART_INDEX, n->ints[1], n->child[0], NULL);
+  how.part = KE_PART_INDEX;
+  index = ke_reduce_over(g, how, n->child[0], NULL);
   if (n->dim > KE_MAX_TAKEN) g->too_big = true;
   for (int k = 0; k < n->dim && !g->too_big && !g->failed; k++) {
     at = ke_with_int(g, KE_OP_Elem, index, k, 0);
-    one = ke_gather(g, ke_with_int(g, KE_OP_Elem, t, k, 0), n->ints[1], at);
+    one = ke_gather(g, ke_with_int(g, KE_OP_Elem, t, k % t->dim, 0), how.side, at);
     one = ke_ifelse(g, at, one, ke_const(g, 0));
     out = out ? ke_binary(g, KE_OP_Concat, out, one) : one;
   }
@@ -102,14 +123,18 @@ static const ke_node *reduced_extreme(sweep *s, const ke_node *n)
 
 static const ke_node *reduction(sweep *s, const ke_node *n)
 {
+  ke_reduction how = ke_reduction_of(n);
   const ke_node *t;
 
-  if (n->ints[2] == KE_PART_INDEX) return NULL;
-  switch ((ke_reduce_kind)n->ints[0]) {
+  if (how.part == KE_PART_INDEX) return NULL;
+  switch (how.kind) {
   case KE_RED_SUM:
     t = tangent(s, n->child[0]);
     return t ? sum_over(s, n, t) : NULL;
-  case KE_RED_SUMEXP: return reduced_logsumexp(s, n);
+  case KE_RED_SUMEXP:
+    return how.part == KE_PART_RATIO ? reduced_ratio(s, n)
+           : how.part == KE_PART_RAW ? tangent(s, ke_sumexp_apart(s->g, n))
+                                     : reduced_logsumexp(s, n);
   default: return reduced_extreme(s, n);
   }
 }

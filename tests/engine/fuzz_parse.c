@@ -107,7 +107,7 @@ static ke_formula *try_formula(const char *const *args, int nargs, const char *t
 {
   ke_error err = {.pos = -1};
   ke_formula *f = NULL;
-  ke_status st = ke_formula_new(text, length, args, nargs, &f, &err);
+  ke_status st = ke_formula_new(text, length, args, nargs, false, &f, &err);
 
   if (st != KE_OK) {
     check_error(&err, st, length);
@@ -152,11 +152,15 @@ static int brackets_deep(const char *text)
  * allowed (chains of sums print with a bracket each). */
 static bool parses_back(const char *text)
 {
-  static const char *const words[] = {"Size_(", "Gather_(", "Scatter_(", "_[", "inf", "nan"};
+  static const char *const words[] = {"Size_(", "Gather_(", "Scatter_(", "Norm__Reduction", "_[", "inf", "nan"};
 
   for (size_t k = 0; k < sizeof words / sizeof *words; k++)
     if (strstr(text, words[k])) return false;
-  return strstr(text, "_Reduction(") && strlen(text) < 100000 && brackets_deep(text) < 120;
+  for (const char *r = text; r; r = strchr(r, ';') ? strchr(r, ';') + 1 : NULL) {
+    const char *found = strstr(r, "_Reduction("), *end = strchr(r, ';');
+    if (!found || (end && found > end)) return false;
+  }
+  return strlen(text) < 100000 && brackets_deep(text) < 120;
 }
 
 /* Arguments again as text, from what the formula says of itself. */
@@ -176,9 +180,14 @@ static int print_args(const ke_formula_info *info, char text[][160], const char 
 
 static void check_info(const ke_formula_info *info)
 {
-  if (info->out_dim < 1) fail("dimension of the result");
-  if (info->out_values < 0 || info->out_values > info->out_dim) fail("values of the result");
-  if (info->out_category < 0 || info->out_category > 2) fail("rows of the result");
+  if (info->nresult < 1) fail("no result");
+  for (int k = 0; k < info->nresult; k++) {
+    const ke_result_info *r = &info->result[k];
+    if (r->dim < 1) fail("dimension of the result");
+    if (r->values < 0 || r->values > r->dim) fail("values of the result");
+    if (r->category < 0 || r->category > 2) fail("rows of the result");
+    if (r->k < 0 || (r->k && r->dim % r->k)) fail("number of least values");
+  }
   if (!info->text || !*info->text) fail("no text");
 }
 
@@ -198,10 +207,10 @@ static double *make_data(size_t n, unsigned seed)
 static double *run(ke_formula *f, int real_bytes, size_t *n)
 {
   const ke_formula_info *info = ke_formula_describe(f);
-  double *data[MOST_ARGS + 64] = {NULL}, *out;
+  double *data[MOST_ARGS + 64] = {NULL}, *out, *to[64];
   int64_t rows[MOST_ARGS + 64];
-  size_t numbers = (size_t)info->out_dim;
-  bool has_side[3] = {false, false, true};
+  size_t numbers = 0, size;
+  int64_t side_rows[3] = {1, 1, 1};
   ke_call call = {.data = (const double *const *)data,
                   .rows = rows,
                   .real_bytes = real_bytes,
@@ -211,19 +220,25 @@ static double *run(ke_formula *f, int real_bytes, size_t *n)
   ke_report report;
   ke_status st;
 
-  *n = numbers;
+  for (int k = 0; k < info->nresult; k++) numbers += (size_t)info->result[k].dim;
   for (int k = 0; k < info->nargs; k++) numbers += (size_t)info->args[k].dim;
   if (numbers > MOST_RUN || info->nargs > MOST_ARGS) return NULL;
   for (int k = 0; k < info->nargs; k++) {
     static const int64_t of[] = {ROWS_I, ROWS_J, 1};
     rows[k] = of[info->args[k].category];
-    has_side[info->args[k].category] = true;
+    side_rows[info->args[k].category] = rows[k];
     data[k] = make_data((size_t)(rows[k] * info->args[k].dim), (unsigned)k + 1);
   }
-  if (info->out_category < 2 && has_side[info->out_category])
-    *n *= info->out_category == 0 ? ROWS_I : ROWS_J;
+  *n = 0;
+  for (int k = 0; k < info->nresult; k++)
+    *n += (size_t)(info->result[k].dim * side_rows[info->result[k].category]);
   out = make_data(*n, 99);
-  st = ke_formula_run(f, &call, out, &report, &err);
+  size = 0;
+  for (int k = 0; k < info->nresult; k++) {
+    to[k] = out + size;
+    size += (size_t)(info->result[k].dim * side_rows[info->result[k].category]);
+  }
+  st = ke_formula_run(f, &call, to, &report, &err);
   if (st != KE_OK) check_error(&err, st, 0);
   ke_error_clear(&err);
   for (int k = 0; k < info->nargs; k++) free(data[k]);
@@ -244,10 +259,17 @@ static void check_run(ke_formula *f, int real_bytes)
 static bool tame(const char *text)
 {
   static const char *const words[] = {"Sign(", "Step(", "Equal(", "Less", "IfElse(", "ReLU(", "Arg",
-                                      "Min_", "Max_", "e-", "e+", "Powf("};
+                                      "Min_", "Max_", "KMin", "e-", "e+", "Powf("};
 
   for (size_t k = 0; k < sizeof words / sizeof *words; k++)
     if (strstr(text, words[k])) return false;
+  return true;
+}
+
+static bool same_rows(const ke_formula_info *a, const ke_formula_info *b)
+{
+  for (int k = 0; k < a->nresult; k++)
+    if (a->result[k].category != b->result[k].category) return false;
   return true;
 }
 
@@ -293,17 +315,19 @@ static void check_print(ke_formula *f, char *const source[2])
     fail("the printed formula does not parse");
   }
   info2 = ke_formula_describe(again);
-  if (info->out_dim != info2->out_dim || info->nargs != info2->nargs)
+  if (info->nresult != info2->nresult || info->nargs != info2->nargs)
     fail("the printed formula is another one");
+  for (int k = 0; k < info->nresult; k++)
+    if (info->result[k].dim != info2->result[k].dim) fail("the printed formula has another dimension");
   if (strcmp(info->text, info2->text) != 0) {
     other_text++;
-    if (info->out_category == info2->out_category) check_same_values(f, again);
+    if (same_rows(info, info2)) check_same_values(f, again);
     ke_formula_free(again);
     return;
   }
   same_text++;
   /* the rows declared may be lost with a reduction, and then the plan is another one */
-  for (int k = 0; k < 2 && info->out_category == info2->out_category; k++) {
+  for (int k = 0; k < 2 && same_rows(info, info2); k++) {
     char *other = source_of(again, k ? 8 : 4);
     if (!other != !source[k] || (other && strcmp(other, source[k]) != 0))
       fail("the printed formula gives another source");

@@ -44,7 +44,7 @@ static bool parse(formula *f, const formula *like)
   ke_status st;
 
   for (int k = 0; k < f->nargs; k++) f->arg[k] = f->arg_text[k];
-  st = ke_formula_new(f->text, strlen(f->text), f->arg, f->nargs, &f->f, &err);
+  st = ke_formula_new(f->text, strlen(f->text), f->arg, f->nargs, false, &f->f, &err);
   ke_error_clear(&err);
   if (st != KE_OK) {
     f->f = NULL;
@@ -54,8 +54,24 @@ static bool parse(formula *f, const formula *like)
   for (int c = 0; c < 3; c++) f->rows[c] = like ? like->rows[c] : 1;
   for (int k = 0; k < f->info->nargs && !like; k++)
     f->rows[f->info->args[k].category] = rows[f->info->args[k].category];
-  f->n = (size_t)(f->info->out_dim * f->rows[f->info->out_category]);
+  f->n = (size_t)(f->info->result->dim * f->rows[f->info->result->category]);
   return f->info->nargs == f->nargs;
+}
+
+/* KMin of more than there are: Inf, from where no slope comes back (0 times Inf). */
+static bool pads(const formula *f)
+{
+  int64_t least = f->rows[0] < f->rows[1] ? f->rows[0] : f->rows[1];
+
+  for (const char *p = strstr(f->text, "KMin_Reduction("); p; p = strstr(p + 1, "KMin_Reduction(")) {
+    int depth = 0, k = 0;
+    for (const char *q = strchr(p, '('); *q && (*q != ')' || --depth > 0); q++) {
+      if (*q == '(') depth++;
+      if (*q == ',' && depth == 1 && !k) k = atoi(q + 1);
+    }
+    if (k > least) return true;
+  }
+  return false;
 }
 
 /* A random formula that parses and is not too wide. */
@@ -78,6 +94,7 @@ static bool make(formula *f, uint64_t *random)
   f->text[m.len] = '\0';
   *random = m.random;
   if (strstr(f->text, "1e300") || strstr(f->text, "1e-320") || !parse(f, NULL)) return false;
+  if (pads(f)) return false;
   numbers = f->n;
   for (int k = 0; k < f->info->nargs; k++) numbers += size_of(f, k);
   return numbers <= MOST_NUMBERS;
@@ -107,7 +124,7 @@ static bool run(const formula *f, double *const *data, ke_backend_choice backend
   ke_status st;
 
   for (int k = 0; k < f->info->nargs; k++) rows[k] = f->rows[f->info->args[k].category];
-  st = ke_formula_run(f->f, &call, out, &report, &err);
+  st = ke_formula_run(f->f, &call, (double *const[]){out}, &report, &err);
   if (st != KE_OK) {
     fprintf(stderr, "%s\n%s\n%s\n", f->text, err.message, err.log ? err.log : "");
     exit(1);
@@ -213,7 +230,7 @@ static bool gradient_of(const formula *f, int v, formula *g)
   if (f->nargs >= MOST_ARGS || strlen(f->text) >= MOST_TEXT) return false;
   g->nargs = f->nargs + 1;
   memcpy(g->arg_text, f->arg_text, sizeof g->arg_text);
-  snprintf(g->arg_text[f->nargs], 64, "eta=%s(%d)", kind[f->info->out_category], f->info->out_dim);
+  snprintf(g->arg_text[f->nargs], 64, "eta=%s(%d)", kind[f->info->result->category], f->info->result->dim);
   snprintf(g->text, sizeof g->text, "Grad(%.*s,%s,eta)", MOST_TEXT, f->text, name);
   return parse(g, f) && g->n == size_of(f, v) && g->n <= MOST_NUMBERS;
 }

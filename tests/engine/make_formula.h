@@ -278,20 +278,63 @@ static void add_word(maker *m, int dim, int depth)
   }
 }
 
-static void add_reduction(maker *m, int dim, int depth)
+/* What stands after the formula, up to the axis. */
+static void end_reduction(maker *m)
 {
-  static const char *const names[] = {"Sum", "Min", "Max", "ArgMin", "ArgMax", "LogSumExp"};
-  unsigned which = draw(m, 3) ? 0 : draw(m, 6);
+  add(m, draw(m, 2) ? ",1)" : ",0)");
+}
 
-  if (which == 5 && dim != 1 && !draw(m, 2)) which = 0;
+static void add_sumexp(maker *m, int dim, int depth)
+{
+  static const char *const weighted[] = {"LogSumExp", "LogSumExpWeight", "SumSoftMaxWeight"};
+
+  if (dim == 1 && draw(m, 2)) {
+    add(m, "LogSumExp_Reduction(");
+    add_expression(m, 1, depth - 1);
+  } else {
+    bool raw = dim > 1 && draw(m, 4) == 0;
+    add(m, raw ? "Max_SumShiftExpWeight" : weighted[draw(m, 3)]);
+    add(m, "_Reduction(");
+    add_expression(m, 1, depth - 1);
+    add(m, ",");
+    add_expression(m, raw ? dim - 1 : dim, depth - 1);
+  }
+  end_reduction(m);
+}
+
+static void add_kmin(maker *m, int dim, int depth)
+{
+  static const char *const names[] = {"KMin", "ArgKMin", "KMin_ArgKMin"};
+  unsigned which = dim % 2 ? draw(m, 2) : draw(m, 3);
+  int entries = which == 2 ? dim / 2 : dim, k = entries % 3 == 0 ? 3 : entries % 2 == 0 ? 2 : 1;
+
+  if (draw(m, 3) == 0) k = entries;
   add(m, names[which]);
   add(m, "_Reduction(");
-  add_expression(m, which == 5 ? 1 : dim, depth - 1);
-  if (which == 5 && (dim != 1 || draw(m, 3) == 0)) {
-    add(m, ",");
-    add_expression(m, dim, depth - 1);
+  add_expression(m, entries / k, depth - 1);
+  add(m, ",");
+  add_int(m, k);
+  end_reduction(m);
+}
+
+static void add_reduction(maker *m, int dim, int depth)
+{
+  static const char *const names[] = {"Sum", "Min", "Max", "ArgMin", "ArgMax", "Min_ArgMin", "Max_ArgMax"};
+  unsigned which = draw(m, 3) ? 0 : draw(m, 9);
+
+  if (which == 7) {
+    add_sumexp(m, dim, depth);
+    return;
   }
-  add(m, draw(m, 2) ? ",1)" : ",0)");
+  if (which == 8) {
+    add_kmin(m, dim, depth);
+    return;
+  }
+  if (which > 4 && dim % 2) which -= 4;
+  add(m, names[which]);
+  add(m, "_Reduction(");
+  add_expression(m, which > 4 ? dim / 2 : dim, depth - 1);
+  end_reduction(m);
 }
 
 /* Grad(F, v, e): as wide as v */
@@ -367,6 +410,10 @@ static inline size_t make_input(uint8_t *to, size_t most, uint64_t *random)
   if (draw(&m, 3)) add_reduction(&m, any_dim(&m), 2 + (int)draw(&m, 5));
   else if (draw(&m, 2)) add_grad(&m, any_dim(&m), 3 + (int)draw(&m, 4));
   else add_expression(&m, any_dim(&m), 2 + (int)draw(&m, 5));
+  if (draw(&m, 8) == 0) {
+    add(&m, ";");
+    add_reduction(&m, any_dim(&m), 2 + (int)draw(&m, 3));
+  }
   *random = m.random;
   return m.len;
 }

@@ -265,6 +265,10 @@ static void make_prelude(const char *dir, const char *comment)
       "typedef struct { long long nrows, i0, i1; const void *once, *kept, *red; double *state;\n"
       "  void *scratch; } ke_task;\n",
       0600);
+  snprintf(file, sizeof file, "%s/keops_least.h", dir);
+  put(file, "", 0600);
+  snprintf(file, sizeof file, "%s/keops_sum.h", dir);
+  put(file, "", 0600);
 }
 
 /* The key with these settings; "" and a failed check where there is none. */

@@ -1,6 +1,8 @@
 /* The C emitter: kernels from hand-made and random pair programs, compiled by the compilers found
  * here and compared with a slow reading of plan.h, one pair at a time in double. Without a
  * compiler only the text is checked. */
+#include "reduction.h"
+#include "keops_sum.h"
 #include "check.h"
 #include "emit_c.h"
 #include "op.h"
@@ -121,18 +123,18 @@ static void segment(sheet *s, int out, int n, ke_place result)
 /* A reduction of the last `nseg` segments. */
 static void reduce(sheet *s, ke_reduce_kind kind, int width, int nseg, ke_place score)
 {
-  static const int extra[] = {[KE_RED_SUM] = 0, [KE_RED_SUMEXP] = 1};
   ke_reduce *r = &s->reduce[s->pass.nreduce++];
-  int states = kind == KE_RED_MIN || kind == KE_RED_MAX ? 2 * width : width + extra[kind];
 
+  s->pass.block = KE_BLOCK_ITEMS;
   *r = (ke_reduce){.kind = kind,
                    .width = width,
+                   .k = 3,
                    .seg = s->pass.pair.nseg - nseg,
                    .nseg = nseg,
                    .score = score,
-                   .state = s->pass.state_width,
-                   .state_width = states};
-  s->pass.state_width += states;
+                   .state = s->pass.state_width};
+  r->state_width = ke_reducer_of(kind)->states(r);
+  s->pass.state_width += r->state_width;
 }
 
 static void link_sheet(sheet *s)
@@ -246,11 +248,7 @@ static void start_state(const ke_pass *pass, int64_t rows, double *state)
       const ke_reduce *r = &pass->reduce[q];
       double *s = state + i * pass->state_width + r->state;
 
-      for (int32_t c = 0; c < r->state_width; c++) s[c] = 0;
-      if (r->kind == KE_RED_SUMEXP) s[0] = -INFINITY;
-      if (r->kind != KE_RED_MIN && r->kind != KE_RED_MAX) continue;
-      for (int32_t c = 0; c < r->width; c++) s[c] = r->kind == KE_RED_MIN ? INFINITY : -INFINITY;
-      for (int32_t c = 0; c < r->width; c++) s[r->width + c] = -1;
+      ke_reducer_of(r->kind)->start(r, s);
     }
   }
 }
@@ -281,9 +279,18 @@ static void add_pair(const ke_pass *pass, const lane *l, int64_t item, double *s
       continue;
     }
     for (int32_t c = 0; c < r->width; c++) {
-      if (r->kind == KE_RED_SUM) {
+      if (r->kind == KE_RED_SUM || r->kind == KE_RED_KAHAN) {
         s[c] += x[c];
         z[c] += fabs(x[c]);
+      } else if (r->kind == KE_RED_KMIN) { /* least first, by insertion */
+        int32_t n = r->k * r->width;
+        double *v = s + c * r->k;
+
+        for (int32_t k = r->k - 1; k >= 0 && x[c] < v[k]; k--) {
+          if (k + 1 < r->k) v[k + 1] = v[k], v[n + k + 1] = v[n + k];
+          v[k] = x[c];
+          v[n + k] = (double)item;
+        }
       } else if (r->kind == KE_RED_MIN ? x[c] < s[c] : x[c] > s[c]) {
         s[c] = x[c];
         s[r->width + c] = (double)item;
@@ -462,6 +469,23 @@ static int bad_values(const ke_reduce *r, const double *got, const double *want,
 
     bad += !close_to(got[0], want[0], fabs(want[0]) + 1, eps);
     for (int32_t c = 1; c <= r->width; c++) bad += !close_to(got[c] * shift, want[c], size[c], eps);
+    return bad;
+  }
+  if (r->kind == KE_RED_KAHAN) {
+    for (int32_t c = 0; c < r->width; c++)
+      bad += !close_to(ke_sum_value(got[c], got[r->width + c]), want[c], size[c], eps);
+    return bad;
+  }
+  if (r->kind == KE_RED_KMIN) {
+    double state[64], column[64];
+    int32_t n = r->k * r->width;
+
+    memcpy(state, got, (size_t)r->state_width * sizeof *state);
+    ke_reducer_of(r->kind)->finish(r, state, column, 1);
+    for (int32_t c = 0; c < n; c++) { /* columns go by k first */
+      double v = want[c % r->width * r->k + c / r->width], at = want[n + c % r->width * r->k + c / r->width];
+      bad += !close_to(column[c], v, fabs(v), eps) || column[n + c] != at;
+    }
     return bad;
   }
   for (int32_t c = 0; c < r->width; c++) {
@@ -950,15 +974,25 @@ static void test_operations(workshop *w)
 
 static void test_extremes(workshop *w)
 {
-  static const ke_reduce_kind kinds[] = {KE_RED_MIN, KE_RED_MAX};
+  static const ke_reduce_kind kinds[] = {KE_RED_MIN, KE_RED_MAX, KE_RED_KMIN};
   subject what = {"value and index", few_values, 0};
 
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < 3; k++) {
     sheet s = extreme(kinds[k], 1);
 
     compare_both(w, &what, &s);
     s = extreme(kinds[k], 7);
     compare_isa(w, &what, &s, k ? 4 : 8, ke_cpu_isa());
+  }
+}
+
+static void test_kahan(workshop *w)
+{
+  subject what = {"compensated sum", NULL, 0};
+
+  for (int width = 1; width <= 7; width += 6) {
+    sheet s = extreme(KE_RED_KAHAN, width);
+    compare_both(w, &what, &s);
   }
 }
 
@@ -1063,6 +1097,8 @@ int main(int argc, char **argv)
   test_programs(&w);
   test_operations(&w);
   test_extremes(&w);
+  test_kahan(&w);
+  test_kahan(&w);
   test_sumexp(&w);
   test_lowest(&w);
   test_random(&w, argc > 1 ? atoi(argv[1]) : 6);

@@ -50,7 +50,7 @@ static ke_status plan_of(ke_graph *g, ke_parsed *p, const char *formula, const c
 {
   KE_TRY(ke_parse_arguments(g, args, nargs, p, err));
   KE_TRY(ke_parse_formula(g, formula, strlen(formula), p, err));
-  return ke_plan_formula(g, p, plan, err);
+  return ke_plan_formula(g, p, KE_SUM_BLOCK, plan, err);
 }
 
 /* What the block of this formula should say. */
@@ -72,9 +72,11 @@ static void describe(ke_strbuf *b, const char *formula, const char *arg_line, bo
   if (plan_of(&g, &p, formula, args, nargs, &plan, &err) != KE_OK) {
     ke_strbuf_addf(b, "error: %s at %d: %s\n", kind_name(err.status), err.pos, err.message);
   } else {
-    ke_strbuf_addf(b, "rows: %s\ntree: ", rows[p.side]);
-    ke_print_node(b, p.root, &p);
-    ke_strbuf_add(b, "\n");
+    for (int k = 0; k < p.nresult; k++) {
+      ke_strbuf_addf(b, "rows: %s\ntree: ", rows[p.result[k].side]);
+      ke_print_node(b, p.result[k].node, &p);
+      ke_strbuf_add(b, "\n");
+    }
     if (want_plan) ke_dump_plan(b, plan);
   }
   ke_parsed_clear(&p);

@@ -2,6 +2,8 @@
  * maths: one pair at a time, no tiles. Each instruction set that this CPU has, both precisions.
  * Buffers are exactly as long as the contract says, so that the address sanitizer sees a read or
  * write beyond them. */
+#include "reduction.h"
+#include "keops_sum.h"
 #include "check.h"
 
 #include "arena.h"
@@ -122,7 +124,9 @@ static ke_reduce *reduction(ke_reduce_kind kind, int32_t width)
   r->seg = pass.nreduce > 1 ? r[-1].seg + r[-1].nseg : 0;
   r->nseg = prog->nseg - r->seg;
   r->state = pass.state_width;
-  r->state_width = kind == KE_RED_SUM ? width : kind == KE_RED_SUMEXP ? width + 1 : 2 * width;
+  r->k = 3;
+  r->state_width = ke_reducer_of(kind)->states(r);
+  pass.block = KE_BLOCK_ITEMS;
   pass.state_width += r->state_width;
   return r;
 }
@@ -214,8 +218,16 @@ static void plain_add(const ke_reduce *r, const double *g, double score, double 
 {
   state += r->state;
   for (int32_t k = 0; k < r->width; k++) {
-    if (r->kind == KE_RED_SUM) {
+    if (r->kind == KE_RED_SUM || r->kind == KE_RED_KAHAN) {
       state[k] += g[k];
+    } else if (r->kind == KE_RED_KMIN) { /* least first, by insertion */
+      const int32_t n = r->k * r->width;
+      double *v = state + k * r->k;
+      for (int32_t q = r->k - 1; q >= 0 && g[k] < v[q]; q--) {
+        if (q + 1 < r->k) v[q + 1] = v[q], v[n + q + 1] = v[n + q];
+        v[q] = g[k];
+        v[n + q] = item;
+      }
     } else if (r->kind == KE_RED_SUMEXP) {
       const double m = fmax(state[0], score);
       const double x = score == -HUGE_VAL  ? 0
@@ -302,13 +314,7 @@ static double *start_states(int64_t rows)
     for (int32_t n = 0; n < pass.nreduce; n++) {
       const ke_reduce *r = &reds[n];
       double *s = state + i * pass.state_width + r->state;
-      for (int32_t k = 0; k < r->state_width; k++) s[k] = 0;
-      if (r->kind == KE_RED_SUMEXP) s[0] = -HUGE_VAL;
-      if (r->kind == KE_RED_MIN || r->kind == KE_RED_MAX)
-        for (int32_t k = 0; k < r->width; k++) {
-          s[k] = r->kind == KE_RED_MIN ? HUGE_VAL : -HUGE_VAL;
-          s[r->width + k] = -1;
-        }
+      ke_reducer_of(r->kind)->start(r, s);
     }
   return state;
 }
@@ -393,6 +399,21 @@ static int same_sumexp(const double *got, const double *want, int32_t width, dou
   return 1;
 }
 
+/* A heap against a sorted list: the heap's finished columns go by k first. */
+static int same_least(const ke_reduce *r, const double *got, const double *want, double tolerance)
+{
+  const int32_t n = r->k * r->width;
+  double state[128], column[128];
+
+  memcpy(state, got, (size_t)r->state_width * sizeof *state);
+  ke_reducer_of(r->kind)->finish(r, state, column, 1);
+  for (int32_t c = 0; c < n; c++) {
+    const int32_t at = c % r->width * r->k + c / r->width;
+    if (!close_to(column[c], want[at], tolerance) || column[n + c] != want[n + at]) return 0;
+  }
+  return 1;
+}
+
 static int same_states(const double *got, const double *want, int64_t rows, double tolerance)
 {
   for (int64_t i = 0; i < rows; i++, got += pass.state_width, want += pass.state_width)
@@ -400,6 +421,16 @@ static int same_states(const double *got, const double *want, int64_t rows, doub
       const ke_reduce *r = &reds[n];
       if (r->kind == KE_RED_SUMEXP) {
         if (!same_sumexp(got + r->state, want + r->state, r->width, tolerance)) return 0;
+        continue;
+      }
+      if (r->kind == KE_RED_KAHAN) {
+        for (int32_t k = 0; k < r->width; k++)
+          if (!close_to(ke_sum_value(got[r->state + k], got[r->state + r->width + k]), want[r->state + k], tolerance))
+            return 0;
+        continue;
+      }
+      if (r->kind == KE_RED_KMIN) {
+        if (!same_least(r, got + r->state, want + r->state, tolerance)) return 0;
         continue;
       }
       for (int32_t k = 0; k < r->state_width; k++) {
@@ -519,6 +550,14 @@ static void build_extremes(void)
   segment(0, 2, put2(KE_OP_Subtract, at_kept(0, 1, 0), at_red(0, 1, 0)));
   segment(2, 2, at_red(0, 1, 0));
   reduction(KE_RED_MIN, 4);
+  segment(0, 1, s);
+  reduction(KE_RED_KMIN, 1);
+  segment(0, 2, put2(KE_OP_Subtract, at_kept(0, 1, 0), at_red(0, 1, 0)));
+  segment(2, 2, at_red(0, 1, 0));
+  reduction(KE_RED_KMIN, 4);
+  segment(0, 2, put2(KE_OP_Subtract, at_kept(0, 1, 0), at_red(0, 1, 0)));
+  segment(2, 1, s);
+  reduction(KE_RED_KAHAN, 3);
 }
 
 /* Whole numbers below 4: most distances are tied, and the lowest index must win. */

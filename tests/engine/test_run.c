@@ -31,6 +31,7 @@ typedef struct {
   ke_reduce reduce[MAX_PASS][4];
   ke_center center[MAX_PASS];
   prog once[MAX_PASS], kept[MAX_PASS], red[MAX_PASS], pair[MAX_PASS], final_once, final;
+  ke_final result;
 } sheet;
 
 static ke_place at(int kind, int32_t base, int32_t step, int depth)
@@ -145,18 +146,19 @@ static int32_t add_reduce(sheet *s, int p, ke_reduce_kind kind, int32_t width, i
                           int32_t nseg, ke_place score)
 {
   ke_pass *pass = &s->pass[p];
-  int32_t n = ke_reducer_of(kind)->states(width), k = add_slot(s, pass->kept, n, false);
+  ke_reduce *r = &s->reduce[p][pass->nreduce++];
 
-  s->reduce[p][pass->nreduce++] = (ke_reduce){.kind = kind,
-                                              .width = width,
-                                              .seg = seg,
-                                              .nseg = nseg,
-                                              .score = score,
-                                              .state = pass->state_width,
-                                              .state_width = n,
-                                              .slot = k};
-  pass->state_width += n;
-  return k;
+  *r = (ke_reduce){.kind = kind,
+                   .width = width,
+                   .k = 1,
+                   .seg = seg,
+                   .nseg = nseg,
+                   .score = score,
+                   .state = pass->state_width};
+  r->state_width = ke_reducer_of(kind)->states(r);
+  r->slot = add_slot(s, pass->kept, ke_reducer_of(kind)->results(r), false);
+  pass->state_width += r->state_width;
+  return r->slot;
 }
 
 static int add_pass(sheet *s, int kept_side, int red_side, int32_t nonce, int32_t nkept,
@@ -169,6 +171,7 @@ static int add_pass(sheet *s, int kept_side, int red_side, int32_t nonce, int32_
                          .once_width = nonce,
                          .kept_width = nkept,
                          .red_width = nred,
+                         .block = KE_BLOCK_ITEMS,
                          .cost = 20};
   return p;
 }
@@ -178,10 +181,12 @@ static const ke_plan *seal(sheet *s, int out_side, int32_t out_width)
 {
   s->plan.slot = s->slot;
   s->plan.pass = s->pass;
-  s->plan.out_side = out_side;
-  s->plan.out_width = s->plan.out_values = out_width;
-  s->plan.final_once = program(&s->final_once, 0);
-  s->plan.final = program(&s->final, out_width);
+  s->plan.final = &s->result;
+  s->plan.nfinal = 1;
+  s->result = (ke_final){.side = out_side,
+                         .width = out_width,
+                         .once = program(&s->final_once, 0),
+                         .rows = program(&s->final, out_width)};
   for (int p = 0; p < s->plan.npass; p++) {
     ke_pass *pass = &s->pass[p];
 
@@ -391,7 +396,7 @@ static ke_status run_plan(const ke_plan *plan, int kind, int real_bytes, const d
 
   if (make_kernels(&b, plan, kind, real_bytes)) {
     ke_run run = make_run(&b, data, M, N, threads);
-    status = ke_run_plan(plan, &run, out, &err);
+    status = ke_run_plan(plan, &run, (double *const[]){out}, &err);
     CHECK_MSG(status == KE_OK, "%s", err.message);
     for (int p = 0; p < plan->npass; p++) CHECK(atomic_load(&b.slow[p].misfits) == 0);
   }
@@ -735,21 +740,45 @@ static void wide_dense(const double *const *data, int64_t M, int64_t N, double *
 }
 
 /* ---- tests: reductions ---- */
-static void merge_case(ke_reduce_kind kind, int width, const double *a, const double *b,
-                       const double *want)
+static ke_reduce reduce_of(ke_reduce_kind kind, int width, int k)
 {
-  const ke_reducer *how = ke_reducer_of(kind);
-  double state[8];
-  int n = how->states(width);
+  ke_reduce r = {.kind = kind, .width = width, .k = k};
 
-  memcpy(state, a, (size_t)n * sizeof(double));
-  how->merge(width, state, b);
-  CHECK_MSG(same(state, want, n), "kind %d: %g %g %g", (int)kind, state[0], state[1],
-            n > 2 ? state[2] : 0);
+  r.state_width = ke_reducer_of(kind)->states(&r);
+  return r;
+}
+
+static void merge_case(ke_reduce r, const double *a, const double *b, const double *want)
+{
+  double state[16];
+
+  memcpy(state, a, (size_t)r.state_width * sizeof(double));
+  ke_reducer_of(r.kind)->merge(&r, state, b);
+  CHECK_MSG(same(state, want, r.state_width), "kind %d: %g %g %g", (int)r.kind, state[0], state[1],
+            r.state_width > 2 ? state[2] : 0);
+}
+
+static bool starts_as(ke_reduce r, const double *want)
+{
+  double state[16];
+
+  ke_reducer_of(r.kind)->start(&r, state);
+  return same(state, want, r.state_width);
+}
+
+/* The k least: any order of the heap's places but the first is as good, so look at what comes out. */
+static bool ends_as(ke_reduce r, const double *a, const double *b, const double *want)
+{
+  double state[16], column[16];
+
+  memcpy(state, a, (size_t)r.state_width * sizeof(double));
+  if (b) ke_reducer_of(r.kind)->merge(&r, state, b);
+  ke_reducer_of(r.kind)->finish(&r, state, column, 1);
+  return same(column, want, ke_reducer_of(r.kind)->results(&r));
 }
 
 #define MERGE(kind, width, a, b, want)                                                             \
-  merge_case(kind, width, (const double[])a, (const double[])b, (const double[])want)
+  merge_case(reduce_of(kind, width, 1), (const double[])a, (const double[])b, (const double[])want)
 #define V(...)                                                                                     \
   {                                                                                                \
     __VA_ARGS__                                                                                    \
@@ -757,17 +786,17 @@ static void merge_case(ke_reduce_kind kind, int width, const double *a, const do
 
 static void test_merges(void)
 {
-  double state[4] = {9, 9, 9, 9}, column[9] = {0};
   const double inf = INFINITY;
+  ke_reduce min2 = reduce_of(KE_RED_MIN, 2, 1), kahan = reduce_of(KE_RED_KAHAN, 1, 1);
+  ke_reduce three = reduce_of(KE_RED_KMIN, 1, 3), two = reduce_of(KE_RED_KMIN, 2, 2);
+  double column[9] = {0};
 
-  ke_reducer_of(KE_RED_MIN)->start(2, state);
-  CHECK(same(state, (double[]){inf, inf, -1, -1}, 4));
-  ke_reducer_of(KE_RED_MAX)->start(2, state);
-  CHECK(same(state, (double[]){-inf, -inf, -1, -1}, 4));
-  ke_reducer_of(KE_RED_SUM)->start(2, state);
-  CHECK(same(state, (double[]){0, 0}, 2));
-  ke_reducer_of(KE_RED_SUMEXP)->start(3, state);
-  CHECK(same(state, (double[]){-inf, 0, 0, 0}, 4));
+  CHECK(starts_as(min2, (double[]){inf, inf, -1, -1}));
+  CHECK(starts_as(reduce_of(KE_RED_MAX, 2, 1), (double[]){-inf, -inf, -1, -1}));
+  CHECK(starts_as(reduce_of(KE_RED_SUM, 2, 1), (double[]){0, 0}));
+  CHECK(starts_as(reduce_of(KE_RED_SUMEXP, 3, 1), (double[]){-inf, 0, 0, 0}));
+  CHECK(starts_as(kahan, (double[]){0, 0}));
+  CHECK(starts_as(three, (double[]){inf, inf, inf, -1, -1, -1}));
 
   MERGE(KE_RED_SUM, 2, V(1, 2), V(10, NAN), V(11, NAN));
   MERGE(KE_RED_MIN, 2, V(1, 5, 7, 3), V(2, 4, 8, 9), V(1, 4, 7, 9));
@@ -793,7 +822,22 @@ static void test_merges(void)
   MERGE(KE_RED_SUMEXP, 1, V(-inf, NAN), V(4, 1), V(4, NAN));
   MERGE(KE_RED_SUMEXP, 1, V(0, 1), V(1, 1), V(1, 1 + exp(-1)));
 
-  ke_reducer_of(KE_RED_MIN)->finish(4, (double[]){1, 2, 3, 4}, column, 2);
+  /* 1 + 2^-60 - 1, and sums that are no longer finite */
+  CHECK(ends_as(kahan, (double[]){1, ldexp(1, -60)}, (double[]){-1, 0}, (double[]){ldexp(1, -60)}));
+  CHECK(ends_as(kahan, (double[]){1, 0}, (double[]){inf, NAN}, (double[]){inf}));
+  CHECK(ends_as(kahan, (double[]){inf, NAN}, (double[]){-inf, NAN}, (double[]){NAN}));
+
+  CHECK(ends_as(three, (double[]){5, 2, 1, 4, 0, 2}, NULL, (double[]){1, 2, 5, 2, 0, 4}));
+  CHECK(ends_as(three, (double[]){5, 2, 1, 4, 0, 2}, (double[]){inf, 3, inf, -1, 9, -1},
+                (double[]){1, 2, 3, 2, 0, 9}));
+  CHECK(ends_as(three, (double[]){inf, inf, 1, -1, -1, 2}, (double[]){inf, 3, inf, -1, 9, -1},
+                (double[]){1, 3, inf, 2, 9, -1}));
+  CHECK(ends_as(three, (double[]){7, 7, 7, 6, 4, 5}, (double[]){7, 7, 7, 3, 2, 8}, /* ties: lower indices */
+                (double[]){7, 7, 7, 2, 3, 4}));
+  CHECK(ends_as(two, (double[]){4, 3, 9, 8, 0, 1, 0, 1}, (double[]){5, 2, inf, inf, 3, 2, -1, -1},
+                (double[]){2, 8, 3, 9, 2, 1, 1, 0}));
+
+  ke_reducer_of(KE_RED_MIN)->finish(&min2, (double[]){1, 2, 3, 4}, column, 2);
   CHECK(same(column, (double[]){1, 0, 2, 0, 3, 0, 4, 0}, 8));
 }
 
@@ -856,14 +900,14 @@ static void value_case(int c, int kind, int real_bytes, int64_t M, int64_t N)
 {
   sheet s;
   const ke_plan *plan = cases[c].make(&s);
-  int64_t rows = plan->out_side == KE_I ? M : N;
-  double *data[MAX_SLOT], *out = blank(rows, plan->out_width), *want = blank(rows, plan->out_width);
+  int64_t rows = plan->final->side == KE_I ? M : N;
+  double *data[MAX_SLOT], *out = blank(rows, plan->final->width), *want = blank(rows, plan->final->width);
   double error;
 
   make_data(plan, M, N, cases[c].dense == extreme_dense, data);
   cases[c].dense((const double *const *)data, M, N, want);
   run_plan(plan, kind, real_bytes, (const double *const *)data, M, N, 2, out);
-  error = apart(out, want, rows * plan->out_width);
+  error = apart(out, want, rows * plan->final->width);
   CHECK_MSG(error <= tolerance(real_bytes) * cases[c].loss,
             "%s, kernel %d, %d bytes, %lld x %lld: off by %g", cases[c].name, kind, real_bytes,
             (long long)M, (long long)N, error);
@@ -917,17 +961,17 @@ static void test_threads(void)
       for (size_t z = 0; z < sizeof sizes / sizeof *sizes; z++) {
         sheet s;
         const ke_plan *plan = cases[c].make(&s);
-        int64_t M = sizes[z][0], N = sizes[z][1], rows = plan->out_side == KE_I ? M : N;
-        int64_t n = rows * plan->out_width;
+        int64_t M = sizes[z][0], N = sizes[z][1], rows = plan->final->side == KE_I ? M : N;
+        int64_t n = rows * plan->final->width;
         double *data[MAX_SLOT], *want, *out[3];
 
         if (kind != INTERP && M * N * cases[c].work > 50000) continue;
-        want = blank(rows, plan->out_width);
+        want = blank(rows, plan->final->width);
         set_cost(&s, 1e5);
         make_data(plan, M, N, cases[c].dense == extreme_dense, data);
         cases[c].dense((const double *const *)data, M, N, want);
         for (int t = 0; t < 3; t++) {
-          out[t] = blank(rows, plan->out_width);
+          out[t] = blank(rows, plan->final->width);
           run_plan(plan, kind, 8, (const double *const *)data, M, N, t + 1, out[t]);
           CHECK(memcmp(out[t], out[0], (size_t)n * sizeof(double)) == 0);
         }
@@ -1042,7 +1086,7 @@ static ke_status polled_run(bench *b, const ke_plan *plan, double **data, int64_
   run.poll_data = p;
   p->caller = pthread_self();
   p->last = now_us();
-  return ke_run_plan(plan, &run, out, err);
+  return ke_run_plan(plan, &run, (double *const[]){out}, err);
 }
 
 /* Kernels that take their time: polled throughout by the caller alone, left at once when told so.
@@ -1175,7 +1219,7 @@ static void test_memory(void)
 
     if (make_kernels(&b, plan, SLOW_SMALL, 8)) {
       ke_run run = make_run(&b, data, side ? huge : 1, side ? 1 : huge, 1);
-      CHECK(ke_run_plan(plan, &run, out, &err) == KE_ERR_MEMORY);
+      CHECK(ke_run_plan(plan, &run, (double *const[]){out}, &err) == KE_ERR_MEMORY);
       CHECK(err.status == KE_ERR_MEMORY);
     }
     ke_arena_free(b.arena);
@@ -1196,10 +1240,10 @@ static void test_broken_plans(void)
   if (!make_kernels(&b, plan, SLOW_SMALL, 8)) return;
   run = make_run(&b, data, 1, 1, 1);
   s.slot[4].width = 3;
-  CHECK(ke_run_plan(plan, &run, out, &err) == KE_ERR_INTERNAL);
+  CHECK(ke_run_plan(plan, &run, (double *const[]){out}, &err) == KE_ERR_INTERNAL);
   s.slot[4].width = 2;
   s.pass[0].keptp.width = 2;
-  CHECK(ke_run_plan(plan, &run, out, &err) == KE_ERR_INTERNAL);
+  CHECK(ke_run_plan(plan, &run, (double *const[]){out}, &err) == KE_ERR_INTERNAL);
   ke_arena_free(b.arena);
 
   s = (sheet){0}; /* index 7.. of an argument, two rows */
@@ -1215,11 +1259,11 @@ static void test_broken_plans(void)
   run = (ke_run){.data = data, .size_i = 3, .size_j = 2, .threads = 1, .isa = ke_cpu_isa()};
   one[0] = 1, one[1] = 2, one[2] = 3; /* values, then rows */
   one[3] = 1, one[4] = -1, one[5] = 1;
-  CHECK(ke_run_plan(plan, &run, out, &err) == KE_OK && out[0] == 0 && out[1] == 4);
+  CHECK(ke_run_plan(plan, &run, (double *const[]){out}, &err) == KE_OK && out[0] == 0 && out[1] == 4);
   one[4] = NAN;
-  CHECK(ke_run_plan(plan, &run, out, &err) == KE_OK && out[0] == 0 && out[1] == 4);
+  CHECK(ke_run_plan(plan, &run, (double *const[]){out}, &err) == KE_OK && out[0] == 0 && out[1] == 4);
   one[4] = 2;
-  CHECK(ke_run_plan(plan, &run, out, &err) == KE_ERR_INTERNAL);
+  CHECK(ke_run_plan(plan, &run, (double *const[]){out}, &err) == KE_ERR_INTERNAL);
 }
 
 int main(void)

@@ -33,9 +33,10 @@ each_backend <- function(body, backends = c("interpreted", "compiled"), precisio
   }
 }
 
-# Values and indices side by side, as ref_run() gives them.
+# Values and indices side by side, as ref_run() gives them; arrays n x K x D as matrices with K D columns.
 flat <- function(result) {
-  if (is.list(result)) cbind(result$values, result$indices) else result
+  if (is.list(result)) return(cbind(flat(result$values), flat(result$indices)))
+  if (length(dim(result)) < 3) result else matrix(aperm(result, c(1, 3, 2)), nrow(result), prod(dim(result)[-1]))
 }
 
 # op(data) against dense R on each backend.

@@ -303,19 +303,33 @@ lowest <- function(v, keep = !is.na(v)) min(Inf, v[keep])
 highest <- function(v, keep = !is.na(v)) max(-Inf, v[keep])
 
 ref_reductions <- list(
-  Sum       = function(v) sum(v),
-  Min       = function(v) lowest(v),
-  Max       = function(v) highest(v),
-  ArgMin    = function(v) if (lowest(v) == -Inf) which(v == -Inf)[1] else arg_first(v, lowest),
-  ArgMax    = function(v) if (highest(v) == Inf) which(v == Inf)[1] else arg_first(v, highest),
-  LogSumExp = function(v) {
-    if (anyNA(v)) return(NaN)
-    top <- highest(v)
-    if (is.infinite(top)) top else top + log(sum(exp(v - top)))
-  }
+  Sum     = function(v) sum(v),
+  Min     = function(v) lowest(v),
+  Max     = function(v) highest(v),
+  ArgMin  = function(v) if (lowest(v) == -Inf) which(v == -Inf)[1] else arg_first(v, lowest),
+  ArgMax  = function(v) if (highest(v) == Inf) which(v == Inf)[1] else arg_first(v, highest),
+  KMin    = function(v, k) c(sort(v), rep(Inf, k))[seq_len(k)],
+  ArgKMin = function(v, k) c(order(v)[seq_len(sum(v < Inf, na.rm = TRUE))], rep(NA, k))[seq_len(k)]
 )
 # values and indices of one item list
-ref_pairs <- list(Min_ArgMin = c("Min", "ArgMin"), Max_ArgMax = c("Max", "ArgMax"))
+ref_pairs <- list(Min_ArgMin = c("Min", "ArgMin"), Max_ArgMax = c("Max", "ArgMax"), KMin_ArgKMin = c("KMin", "ArgKMin"))
+# of scores f and a matrix of weights g, one row an item
+exponentials <- function(f, top = highest(f)) if (is.infinite(top)) as.numeric(f == top) * (top > 0) else exp(f - top)
+ref_weighted <- list(
+  LogSumExp = function(f, g) {
+    if (anyNA(f)) return(NaN * g[1, ])
+    highest(f) + quiet(log(colSums(exponentials(f) * g)))
+  },
+  LogSumExpWeight = function(f, g) ref_weighted$LogSumExp(f, g),
+  SumSoftMaxWeight = function(f, g) colSums(exponentials(f) * g) / sum(exponentials(f)),
+  SoftMax = function(f, g) ref_weighted$SumSoftMaxWeight(f, g),
+  Max_SumShiftExp = function(f, g) c(highest(f), colSums(exponentials(f) * g)),
+  Max_SumShiftExpWeight = function(f, g) ref_weighted$Max_SumShiftExp(f, g)
+)
+# as engine_reductions() says it
+ref_reduction_names <- c(names(ref_reductions), names(ref_pairs), names(ref_weighted), "Zero")
+ref_no_weights <- c("LogSumExp", "Max_SumShiftExp")
+ref_counted <- c("KMin", "ArgKMin", "KMin_ArgKMin")
 
 # ---- evaluation ----
 
@@ -442,31 +456,44 @@ apply_op <- function(name, values, numbers = list()) {
 
 ref_reduce <- function(kind, operands, ctx) {
   axis <- operands[[length(operands)]]
+  if (kind == "Zero") return(array(0, c(if (axis == 1) c(ctx$M, 1) else c(1, ctx$N), operands[[1]])))
   f <- ref_eval(operands[[1]], ctx)
   size <- c(ctx$M, ctx$N, dim(f)[3])
   if (is_reduced(operands[[1]])) size[2 - axis] <- dim(f)[2 - axis] # rows of a reduced formula are its own
   f <- stretch(f, size)
-  if (length(operands) == 3) return(weighted_logsumexp(f, ref_eval(operands[[2]], ctx), axis, ctx))
+  if (kind %in% names(ref_weighted)) {
+    g <- if (length(operands) == 3) ref_eval(operands[[2]], ctx) else single_value(1)
+    return(ref_reduce_weighted(kind, f, g, axis, size))
+  }
   kinds <- if (kind %in% names(ref_pairs)) ref_pairs[[kind]] else kind
-  parts <- lapply(kinds, function(kind) {
-    keep <- if (axis == 1) c(1, 3) else c(2, 3)
-    size <- dim(f)[keep]
-    out <- numeric(0)
-    if (kind == "Sum") out <- colSums(aperm(f, c(if (axis == 1) 2 else 1, keep)))
-    else if (prod(size) > 0) out <- apply(f, keep, function(v) as.numeric(ref_reductions[[kind]](v)))
-    array(out, if (axis == 1) c(size[1], 1, size[2]) else c(1, size[1], size[2]))
-  })
-  Reduce(bind_components, parts)
+  k <- if (kind %in% ref_counted) operands[[2]]
+  Reduce(bind_components, lapply(kinds, ref_reduce_plain, f, axis, k))
 }
 
-# log sum exp(f) g, for each component of g
-weighted_logsumexp <- function(f, g, axis, ctx) {
-  g <- stretch(g, c(ctx$M, ctx$N, dim(g)[3]))
-  along <- function(v, fun) apply(v, if (axis == 1) c(1, 3) else c(2, 3), fun)
-  top <- along(f, max)
-  f <- f - if (axis == 1) array(top, c(ctx$M, ctx$N, 1)) else aperm(array(top, c(ctx$N, ctx$M, 1)), c(2, 1, 3))
-  sums <- suppressWarnings(log(along(c(exp(f)) * g, sum)))
-  array(c(top) + sums, if (axis == 1) c(ctx$M, 1, dim(g)[3]) else c(1, ctx$N, dim(g)[3]))
+# Each component for itself: the k values of each, the first of all components first.
+ref_reduce_plain <- function(kind, f, axis, k) {
+  keep <- if (axis == 1) c(1, 3) else c(2, 3)
+  size <- dim(f)[keep]
+  out <- numeric(0)
+  if (kind == "Sum") {
+    out <- colSums(aperm(f, c(if (axis == 1) 2 else 1, keep)))
+  } else if (prod(size) > 0) {
+    out <- apply(f, keep, function(v) as.numeric(do.call(ref_reductions[[kind]], c(list(v), k))))
+    if (!is.null(k)) out <- aperm(array(out, c(k, size)), c(2, 3, 1))
+  }
+  width <- size[2] * max(k, 1)
+  array(out, if (axis == 1) c(size[1], 1, width) else c(1, size[1], width))
+}
+
+ref_reduce_weighted <- function(kind, f, g, axis, size) {
+  g <- stretch(g, c(size[1:2], dim(g)[3]))
+  rows <- size[2 - axis]
+  width <- dim(g)[3] + startsWith(kind, "Max_SumShiftExp")
+  out <- vapply(seq_len(rows), function(row) {
+    items <- if (axis == 1) list(f[row, , ], g[row, , ]) else list(f[, row, ], g[, row, ])
+    as.numeric(ref_weighted[[kind]](items[[1]], matrix(items[[2]], ncol = dim(g)[3])))
+  }, numeric(width))
+  array(t(matrix(out, width)), if (axis == 1) c(rows, 1, width) else c(1, rows, width))
 }
 
 is_reduced <- function(e) any(endsWith(all.names(e), "_Reduction"))

@@ -1,13 +1,17 @@
 test_that("every reduction of the table has a reference", {
-  expect_true(all(names(ref_reductions) %in% keops:::engine_reductions()))
-  expect_true(all(keops:::engine_reductions() %in% c(names(ref_reductions), names(ref_pairs))))
+  expect_setequal(keops:::engine_reductions(), ref_reduction_names)
 })
 
-# Scores of i, j and both; LogSumExp takes one component.
-reduced_formulas <- function(name, dim) {
-  f <- c(pair = "p*x-y*z", i = "x*p", j = "y-p", none = "p+1")
-  sprintf("%s_Reduction(%s,%d)", name, rep(f, 2), rep(0:1, each = length(f)))
+# The calls to test of a reduction of `f`: with weights, numbers of values, over either axis.
+reduction_calls <- function(name, f, weights = "y*p+x", counts = c(1, 3, 40)) {
+  between <- if (name %in% ref_counted) paste0(f, ",", counts) else f
+  if (name %in% names(ref_weighted)) {
+    between <- c(if (name %in% ref_no_weights) f, if (name != "Max_SumShiftExp") paste0(f, ",", weights))
+  }
+  if (name == "Zero") between <- "2"
+  as.vector(outer(between, 0:1, function(between, axis) sprintf("%s_Reduction(%s,%d)", name, between, axis)))
 }
+scalar_only <- function(name) name %in% names(ref_weighted)
 
 reduction_args <- function(d) sprintf(c("x=Vi(%d)", "y=Vj(%d)", "z=Vj(1)", "p=Pm(%d)"), c(d, d, 1, d))
 reduction_data <- function(m, n, d) {
@@ -16,12 +20,14 @@ reduction_data <- function(m, n, d) {
 
 test_that("every reduction over either axis, of formulas in i, j, both and neither, is dense R's", {
   for (name in keops:::engine_reductions()) {
-    for (d in if (name == "LogSumExp") 1 else c(1, 3)) {
+    for (d in if (scalar_only(name)) 1 else c(1, 3)) {
       set.seed(d)
-      for (formula in reduced_formulas(name, d)) {
-        pair <- grepl("x-y", formula, fixed = TRUE)
-        expect_dense(formula, reduction_args(d), reduction_data(7, 5, d),
-                     backends = if (pair) c("interpreted", "compiled") else "interpreted")
+      for (f in c("p*x-y*z", "x*p", "y-p", "p+1")) {
+        for (formula in reduction_calls(name, f)) {
+          pair <- f == "p*x-y*z"
+          expect_dense(formula, reduction_args(d), reduction_data(7, 5, d),
+                       backends = if (pair) c("interpreted", "compiled") else "interpreted")
+        }
       }
     }
   }
@@ -88,9 +94,10 @@ test_that("Min, Max and their Arg forms skip NaN; nothing left is an infinite va
   x <- cbind(c(0, NA, 1))
   y <- cbind(c(NaN, 0, 3, NA, -1))
   args <- c("x=Vi(1)", "y=Vj(1)")
-  for (name in c("Min", "Max", "ArgMin", "ArgMax")) {
+  for (name in c("Min", "Max", "ArgMin", "ArgMax", "KMin", "ArgKMin")) {
     for (axis in 0:1) {
-      expect_dense(sprintf("%s_Reduction(SqDist(x,y),%d)", name, axis), args, list(x, y))
+      f <- if (name %in% ref_counted) "SqDist(x,y),2" else "SqDist(x,y)"
+      expect_dense(sprintf("%s_Reduction(%s,%d)", name, f, axis), args, list(x, y))
     }
   }
   each_backend(function(backend, precision) {
@@ -104,8 +111,9 @@ test_that("Min, Max and their Arg forms skip NaN; nothing left is an infinite va
 test_that("infinite items never win an Arg from the far side, and win it from the near one", {
   y <- cbind(c(Inf, Inf, Inf), c(Inf, 2, -Inf), c(-Inf, -Inf, -Inf))
   args <- c("x=Vi(1)", "y=Vj(3)")
-  for (name in c("Min", "Max", "ArgMin", "ArgMax")) {
-    expect_dense(sprintf("%s_Reduction(x+y,1)", name), args, list(c(0, 1), y))
+  for (name in c("Min", "Max", "ArgMin", "ArgMax", "KMin", "ArgKMin")) {
+    f <- if (name %in% ref_counted) "x+y,2" else "x+y"
+    expect_dense(sprintf("%s_Reduction(%s,1)", name, f), args, list(c(0, 1), y))
   }
   each_backend(function(backend, precision) {
     expect_identical(keops_kernel("ArgMin_Reduction(x+y,1)", args)(list(0, y)), rbind(c(NA, 3L, 1L)))
@@ -146,18 +154,24 @@ test_that("no rows and no items: a result of the right width, neutral elements a
   args <- c("x=Vi(2)", "y=Vj(2)")
   some <- matrix(c(1, 2, 3, 4, 5, 6), 3)
   none <- some[0, ]
-  empty <- list(Sum = 0, Min = Inf, Max = -Inf, ArgMin = NA_integer_, ArgMax = NA_integer_, LogSumExp = -Inf)
+  empty <- list(Sum = 0, Min = Inf, Max = -Inf, ArgMin = NA_integer_, ArgMax = NA_integer_, LogSumExp = -Inf,
+                KMin = Inf, ArgKMin = NA_integer_, Zero = 0, SumSoftMaxWeight = NaN)
+  expect_empty <- function(out, value, n, width, label) {
+    expect_identical(flat(out), matrix(value, n, width), label = label)
+  }
   each_backend(function(backend, precision) {
     for (name in names(empty)) {
-      f <- if (name == "LogSumExp") "SqDist(x,y)" else "x*y"
-      width <- if (name == "LogSumExp") 1 else 2
+      f <- switch(name, LogSumExp = "SqDist(x,y)", SumSoftMaxWeight = "SqDist(x,y),x*y", Zero = "2",
+                  KMin = , ArgKMin = "x*y,3", "x*y")
+      width <- switch(name, LogSumExp = 1, KMin = , ArgKMin = 6, 2)
       over_j <- keops_kernel(sprintf("%s_Reduction(%s,1)", name, f), args)
       over_i <- keops_kernel(sprintf("%s_Reduction(%s,0)", name, f), args)
-      expect_identical(over_j(list(some, none)), matrix(empty[[name]], 3, width), label = paste(name, "of no items"))
-      expect_identical(over_i(list(none, some)), matrix(empty[[name]], 3, width), label = paste(name, "of no items"))
-      expect_identical(dim(over_j(list(none, some))), c(0L, as.integer(width)))
-      expect_identical(dim(over_i(list(some, none))), c(0L, as.integer(width)))
-      expect_identical(dim(over_j(list(none, none))), c(0L, as.integer(width)))
+      label <- paste(name, "of no items")
+      expect_empty(over_j(list(some, none)), empty[[name]], 3, width, label)
+      expect_empty(over_i(list(none, some)), empty[[name]], 3, width, label)
+      expect_identical(dim(flat(over_j(list(none, some)))), c(0L, as.integer(width)))
+      expect_identical(dim(flat(over_i(list(some, none)))), c(0L, as.integer(width)))
+      expect_identical(dim(flat(over_j(list(none, none)))), c(0L, as.integer(width)))
     }
   })
 })
@@ -168,7 +182,8 @@ test_that("sizes on both sides of every tile border are dense R's", {
   args <- c("x=Vi(3)", "y=Vj(3)", "b=Vj(2)")
   formulas <- c("Sum_Reduction(Exp(-SqDist(x,y))*b,1)", "Sum_Reduction(Exp(-SqDist(x,y))*b,0)",
                 "LogSumExp_Reduction(-SqDist(x,y),1)", "Min_Reduction(SqDist(x,y)*b,1)",
-                "ArgMax_Reduction(x-y,0)")
+                "ArgMax_Reduction(x-y,0)", "KMin_ArgKMin_Reduction(SqDist(x,y)*b,5,1)",
+                "SumSoftMaxWeight_Reduction(-SqDist(x,y),b,1)", "Max_SumShiftExp_Reduction(-SqDist(x,y),0)")
   each_backend(function(backend, precision) {
     ops <- lapply(formulas, keops_kernel, args = args)
     for (m in sizes) {
@@ -264,4 +279,107 @@ test_that("few rows over very many items: partial results merge to dense R's", {
     expect_close(run("Sum_Reduction(Square(x-y)*b,1)", ifelse(keep, y, 0), b),
                  cbind(vapply(x, function(x) sum((x - ifelse(keep, y, 0))^2 * b), 0)), tol(precision), scale = n)
   })
+})
+
+test_that("KMin has the shapes of the help, sorted values, 1-based integers and NA beyond the last item", {
+  x <- rbind(a = c(0, 1), b = c(4, 4))
+  y <- rbind(c(0, 0), c(3, 1), c(4, 5))
+  args <- c("x=Vi(2)", "y=Vj(2)")
+  each_backend(function(backend, precision) {
+    near <- keops_kernel("KMin_ArgKMin_Reduction(SqDist(x,y),4,1)", args)(list(x, y))
+    expect_identical(near$values, rbind(a = c(1, 9, 32, Inf), b = c(1, 10, 32, Inf)))
+    expect_identical(near$indices, rbind(a = c(1L, 2L, 3L, NA), b = c(3L, 2L, 1L, NA)))
+    apart <- keops_kernel("KMin_Reduction(Abs(x-y),2,1)", args)(list(x, y))
+    expect_identical(apart, array(c(0, 0, 3, 1, 0, 1, 1, 3), c(2, 2, 2), list(c("a", "b"), NULL, NULL)))
+    one <- keops_kernel("ArgKMin_Reduction(Abs(x-y),1,0)", args)(list(x, y))
+    expect_identical(one, array(c(1L, 2L, 2L, 1L, 1L, 2L), c(3, 1, 2)))
+  })
+})
+
+test_that("the k least of many tied items are those of the lowest indices, for k beyond a vector or a tile too", {
+  set.seed(5)
+  y <- floor(runif(3001, 0, 40))
+  x <- c(0, 20.25, 100)
+  args <- c("x=Vi(1)", "y=Vj(1)")
+  for (k in c(1, 7, 100, 1500, 3001)) {
+    wanted <- t(vapply(x, function(x) order((x - y)^2)[seq_len(k)], integer(k)))
+    if (k == 1) wanted <- matrix(wanted)
+    for (threads in 1:2) {
+      each_backend(function(backend, precision) {
+        op <- keops_kernel(sprintf("ArgKMin_Reduction(Square(x-y),%d,1)", k), args)
+        expect_identical(op(list(x, y), threads = threads), wanted)
+      })
+    }
+  }
+})
+
+test_that("a wrong K is an error with its place", {
+  for (k in c("0", "-1", "2.5", "x", "9000000000")) {
+    expect_error(keops_kernel(sprintf("KMin_Reduction(x,%s,1)", k), "x=Vi(1)"), class = "keops_error")
+  }
+  expect_error(keops_kernel("KMin_Reduction(x,1)", "x=Vi(1)"), "F, K, axis", class = "keops_error_parse")
+  expect_error(keops_kernel("KMin_Reduction(x,9000000,1)", "x=Vi(1)"), "too wide", class = "keops_error_dimension")
+})
+
+test_that("several formulas are answered at once, as one by one", {
+  set.seed(6)
+  args <- c("x=Vi(2)", "y=Vj(2)", "p=Pm(1)")
+  data <- list(draw(5, 2, -1, 1), draw(4, 2, -1, 1), 2)
+  rownames(data[[1]]) <- letters[1:5]
+  texts <- c("Sum_Reduction(Exp(-p*SqDist(x,y)),1)", "Min_ArgMin_Reduction(SqDist(x,y),0)", "Sum_Reduction(x*y,1)*p",
+             "Sum_Reduction(Sum_Reduction(Exp(-p*SqDist(x,y)),1),0)")
+  each_backend(function(backend, precision) {
+    together <- keops_kernel(paste(texts, collapse = " ; "), args)(data)
+    expect_identical(together, lapply(texts, function(text) keops_kernel(text, args)(data)))
+    expect_identical(rownames(together[[1]]), letters[1:5])
+  })
+  expect_output(print(keops_kernel(paste(texts, collapse = ";"), args)), "M x 1.*N x 2.*M x 2.*1 x 1")
+  expect_error(keops_kernel("Sum_Reduction(x,1);", args), class = "keops_error_parse")
+  expect_error(keops_kernel("Sum_Reduction(x,1);x*y", args), "no reduction", class = "keops_error_parse")
+})
+
+test_that("every scheme of summation gives the dense answer", {
+  set.seed(7)
+  args <- c("x=Vi(3)", "y=Vj(3)", "b=Vj(2)")
+  data <- list(draw(5, 3, -1, 1), draw(2100, 3, -1, 1), draw(2100, 2, -1, 1))
+  for (formula in c("Sum_Reduction(Exp(-SqDist(x,y))*b,1)", "Sum_Reduction(x-y,0)", "Sum_Reduction(SqDist(x,y),1)",
+                    "Grad(Sum_Reduction(Exp(-SqDist(x,y))*b,1),b,Elem(x,0))")) {
+    if (startsWith(formula, "Grad")) formula <- sub("Elem(x,0)", "Extract(x,0,2)", formula, fixed = TRUE)
+    plain <- keops_kernel(formula, args)(data)
+    each_backend(function(backend, precision) {
+      for (scheme in c("auto", "block", "direct", "kahan")) {
+        out <- keops_kernel(formula, args)(data, sum_scheme = scheme)
+        expect_close(out, plain, tol(precision), scale = 2100, label = paste(formula, scheme, backend, precision))
+      }
+    })
+  }
+  expect_error(keops_kernel("Sum_Reduction(x,1)", args)(data, sum_scheme = "pairwise"), class = "keops_error_input")
+})
+
+test_that("Kahan's sums keep what a plain sum loses, and infinite ones stay infinite", {
+  big <- 2^60 # exact in both precisions, far beyond their digits
+  y <- c(rep(c(1, big, 1, -big), 700), 3)
+  args <- c("x=Vi(1)", "y=Vj(1)")
+  each_backend(function(backend, precision) {
+    sum_of <- function(y, ...) keops_kernel("Sum_Reduction(x*y,1)", args)(list(c(1, -2), y), ...)
+    expect_identical(sum_of(y, sum_scheme = "kahan"), cbind(c(1403, -2806)))
+    expect_identical(sum_of(c(y, Inf), sum_scheme = "kahan"), cbind(c(Inf, -Inf)))
+    expect_identical(sum_of(c(Inf, y, -Inf), sum_scheme = "kahan"), cbind(c(NaN, NaN)))
+  })
+})
+
+test_that("a single precision sum over 10^7 items is the double one within 1e-6, whatever the scheme", {
+  set.seed(8)
+  n <- 1e7
+  y <- runif(n)
+  args <- c("x=Vi(1)", "y=Vj(1)")
+  op <- keops_kernel("Sum_Reduction(Exp(-Square(x-y)),1)", args)
+  exact <- exp(-(0.25 - y)^2)
+  exact <- sum(exact)
+  each_backend(function(backend, precision) {
+    for (scheme in c("auto", "direct", "kahan")) {
+      out <- op(list(0.25, y), sum_scheme = scheme)
+      expect_lt(abs(out - exact) / exact, if (scheme == "direct") 1e-4 else 1e-6)
+    }
+  }, precisions = "single")
 })
