@@ -306,14 +306,25 @@ emit_node <- function(node, swap, st) {
   paste0(word, "(", inner, node$ints, ")")
 }
 
-# Without the outer parentheses: a long sum is one level of nesting.
+# Without the outer parentheses. A long sum or product is one level of nesting, here and in the text.
 emit_infix <- function(node, swap, st) {
-  word <- node$word
+  right <- list(node)
   left <- node$kids[[1L]]
-  same <- isTRUE(left$infix) && any(word == c("+", "-", "*")) &&
-    (left$word == word || (word != "*" && any(left$word == c("+", "-"))))
-  a <- if (same) emit_infix(left, swap, st) else emit_node(left, swap, st)
-  paste0(a, word, emit_node(node$kids[[2L]], swap, st))
+  while (same_level(left, node$word)) {
+    right <- c(right, list(left))
+    left <- left$kids[[1L]]
+  }
+  text <- emit_node(left, swap, st)
+  for (k in rev(seq_along(right))) {
+    text <- paste0(text, right[[k]]$word, emit_node(right[[k]]$kids[[2L]], swap, st))
+  }
+  text
+}
+
+# (a + b) - c is a + b - c
+same_level <- function(left, word) {
+  if (is.null(left$word) || !left$infix) return(FALSE)
+  if (word == "*") left$word == "*" else (word == "+" || word == "-") && (left$word == "+" || left$word == "-")
 }
 
 # The name of a leaf, which is taken up if it is new: by its id, or, for rows of i or j, by equal data.

@@ -52,6 +52,7 @@ solve.keops_lazytensor <- function(a, b, ridge = 0, tol = 1e-6, maxit = NULL,
   check_number(tol, "tol", 0, call)
   if (is.null(maxit)) maxit <- 1000L
   if (!is_count(maxit)) stop_input("`maxit`", show_value(maxit), "a whole number, 1 or more", call)
+  if (any(dim(a) == 0L)) stop_input("`a`", "a lazy matrix without rows", "one row or more", call)
   system <- linear_system(a, ridge, call)
   rhs <- right_side(b, system$n, call)
   if (is.null(rank)) rank <- min(200L, max(1L, system$n %/% 2L))
@@ -82,14 +83,15 @@ right_side <- function(b, n, call) {
   rhs
 }
 
-# list(n, node, ridge, times): K + ridge I without multiples of the identity in the node; node NULL for a product.
+# list(n, node, ridge, times, scale): K + ridge I without multiples of the identity in the node (NULL for a product),
+# and about how large the matrix is, by which rounding is told from negative eigenvalues.
 linear_system <- function(a, ridge, call) {
   size <- dim(a)
   if (size[1L] != size[2L]) stop_input("`a`", paste("a", size_text(size), "lazy matrix"), "a square one", call)
   if (inherits(a, "keops_lazyproduct")) {
     times <- function(p) lazy_matmul(a, p, call) + ridge * p
-    check_symmetric_product(times, size[1L], call)
-    return(list(n = size[1L], node = NULL, ridge = ridge, times = times))
+    scale <- check_symmetric_product(times, size[1L], call)
+    return(list(n = size[1L], node = NULL, ridge = ridge, times = times, scale = scale))
   }
   node <- lazy_node(a, call)
   real_only(node, "solve", call)
@@ -99,27 +101,31 @@ linear_system <- function(a, ridge, call) {
     node <- parts$node
     ridge <- ridge + parts$factor
   }
-  check_symmetric(node, size[1L], call)
+  scale <- check_symmetric(node, size[1L], call) + abs(ridge)
   ranges <- .subset2(a, "ranges")
-  list(n = size[1L], node = node, ridge = ridge, times = function(p) kernel_times(node, p, ranges, call) + ridge * p)
+  list(n = size[1L], node = node, ridge = ridge, scale = scale, times = function(p) kernel_times(node, p, ranges, call) + ridge * p)
 }
 
-# Some rows against the columns: a matrix that passes and is not symmetric is still found by its residual.
+# Some rows against the columns: a matrix that passes and is not symmetric is still found by its residual. Gives
+# the largest sum of a row.
 check_symmetric <- function(node, n, call) {
-  if (n == 0L) return(invisible())
   at <- unique(round(seq(1, n, length.out = min(n, 5L))))
   rows <- dense_values(node, at, NULL, call)
   columns <- dense_values(transpose_node(node), at, NULL, call)
-  loose <- if (identical(setting("precision"), "single")) 1e-3 else 1e-8
   if (anyNA(rows)) stop_input("`a`", "a lazy matrix with NA or NaN", "numbers", call)
-  if (max(abs(rows - columns)) > loose * max(abs(rows), 0)) stop_asymmetric(call)
+  if (max(abs(rows - columns)) > rounding_level() * 100 * max(abs(rows))) stop_asymmetric(call)
+  max(rowSums(abs(rows)))
 }
 
 check_symmetric_product <- function(times, n, call) {
   p <- cbind(cos(seq_len(n)), sin(seq_len(n) * sqrt(2)))
   q <- times(p)
   if (abs(sum(p[, 1L] * q[, 2L]) - sum(p[, 2L] * q[, 1L])) > 1e-6 * sqrt(sum(q^2) * sum(p^2))) stop_asymmetric(call)
+  sqrt(max(colSums(q^2) / colSums(p^2)))
 }
+
+# What is too much for an error of rounding in a product, relative to the size of the matrix.
+rounding_level <- function() if (setting("precision") == "single") 1e-5 else 1e-10
 
 stop_asymmetric <- function(call) {
   stop_input("`a`", "a lazy matrix that is not symmetric", "a symmetric one: the same data as i and as j", call)
@@ -180,7 +186,7 @@ descend <- function(system, state, norms, apply_inverse, tol, maxit, tick, call)
   p <- z
   rz <- colSums(r * z)
   stuck <- rep(FALSE, ncol(r))
-  scale <- 0
+  scale <- system$scale
   repeat {
     residual <- relative_norm(r, norms)
     tick(max(residual, 0))
@@ -192,7 +198,7 @@ descend <- function(system, state, norms, apply_inverse, tol, maxit, tick, call)
     pp <- colSums(p^2)
     scale <- max(scale, sqrt(colSums(q^2) / pp)[active], na.rm = TRUE)
     if (anyNA(pq)) stop_input("`a`", "products with NA or NaN", "a lazy matrix of numbers", call)
-    if (any(pq[active] < -1e-10 * scale * pp[active])) {
+    if (any(pq[active] < -rounding_level() * scale * pp[active])) {
       stop_indefinite(sprintf("p'Kp < 0 was found in step %d", state$iterations), system$ridge, call)
     }
     stuck <- stuck | pq <= 1e-16 * scale * pp # singular to rounding in this direction
