@@ -8,15 +8,15 @@
 #'
 #' @param formula One string: a reduction of an expression, e.g.
 #'   `"Sum_Reduction(Exp(-g * SqDist(x, y)) * b, 1)"`. The last number says which index is reduced: `1` sums
-#'   over j, one row of the result for each i; `0` sums over i, one row for each j. Reductions: `Sum`, `Min`,
-#'   `Max`, `ArgMin`, `ArgMax`, `LogSumExp`, each with `_Reduction`. Numbers inside the text count from 0, as
-#'   KeOps does.
+#'   over j, one row of the result for each i; `0` sums over i, one row for each j. See [keops_formula] for
+#'   the reductions and operations. Several formulas with `;` between them are answered together, in as few
+#'   passes over the pairs as they need. Numbers inside the text count from 0, as KeOps does.
 #' @param args Character vector with a declaration of each variable, in the order in which data will be
 #'   given: `"x=Vi(3)"` is a variable with a value of dimension 3 for each i, `"y=Vj(3)"` one for each j,
 #'   `"g=Pm(1)"` a parameter, the same for all pairs. Declarations without a name (`"Vi(3)"`) are reached in
 #'   the formula as `Var(position, dimension, category)`, all counted from 0.
 #' @param precision,device,... Settings of this operator: `precision` (`"double"`, `"single"`), `device`
-#'   (`"auto"`, `"cpu"`), `backend` (`"auto"`, `"interpreted"`, `"compiled"`), `threads`. `NULL`: as
+#'   (`"auto"`, `"cpu"`), `backend` (`"auto"`, `"interpreted"`, `"compiled"`), `threads`, `sum_scheme`. `NULL`: as
 #'   [keops_options()] says when the operator is called.
 #'
 #' @return A function of class `keops_kernel`, `op(args, inner_dim = c("col", "row"), ...)`:
@@ -29,11 +29,14 @@
 #'       floating point, minima and maxima skip `NaN`.}
 #'     \item{`inner_dim`}{`"row"`: i- and j-variables are given as d x M and d x N, points in columns. The
 #'       result is not transposed.}
-#'     \item{`...`}{Settings of this call: `precision`, `device`, `backend`, `threads`.}
+#'     \item{`...`}{Settings of this call: `precision`, `device`, `backend`, `threads`, `sum_scheme`.}
 #'   }
 #'   It returns a matrix with one row for each i (or j) and one column for each component of the formula;
-#'   row names are those of the first variable of that index that has some. `ArgMin` and `ArgMax` give
-#'   integers counted from 1, `NA` where no item is left. Results are double in both precisions.
+#'   row names are those of the first variable of that index that has some. Reductions that give the numbers of
+#'   items (`ArgMin`, `ArgKMin`, ...) give integers counted from 1, `NA` where no item is left; those that give
+#'   both (`Min_ArgMin`, ...) a list of `values` and `indices`. `KMin` and its kin give a matrix with K columns
+#'   for a formula of one component, else an array of n x K x D; beyond the last item stand `Inf` and `NA`.
+#'   Several formulas give a list with one result each. Results are double in both precisions.
 #'
 #'   An operator holds text and settings only, so it can be saved and loaded. `formula(op)` is its text.
 #'

@@ -52,9 +52,14 @@
 #' `ThinPlateKernel(x,y,b)`.
 #'
 #' @section Reductions:
-#' `Sum Min Max ArgMin ArgMax Min_ArgMin Max_ArgMax LogSumExp`, each `<name>_Reduction(F, axis)`: axis 1 reduces over j
-#' and gives one row an i, axis 0 reduces over i and gives one row a j. `LogSumExp_Reduction(F, G, axis)` has weights G.
-#' Minima and maxima skip `NaN`; an index is `NA` where no item is left. Reductions may stand inside formulas.
+#' Each is `<name>_Reduction(F, axis)`: axis 1 reduces over j and gives one row an i, axis 0 reduces over i and gives
+#' one row a j. `Sum`; `Min Max ArgMin ArgMax Min_ArgMin Max_ArgMax`, for each component; `KMin ArgKMin
+#' KMin_ArgKMin` with `(F, K, axis)`: the K least in increasing order. For F of dimension 1 and weights G of any:
+#' `LogSumExp(F, axis)`, `LogSumExp(F, G, axis)` = log sum exp(F) G (also called `LogSumExpWeight`);
+#' `SumSoftMaxWeight(F, G, axis)` (or `SoftMax`) = sum exp(F) G / sum exp(F); `Max_SumShiftExp(F, axis)` and
+#' `Max_SumShiftExpWeight(F, G, axis)`: m = max F, then sum exp(F - m) G. `Zero_Reduction(d, axis)`: d zeros a row.
+#' Minima, maxima and the least skip `NaN`; equal ones count in the order of the items; an index is `NA` where no
+#' item is left. Reductions may stand inside formulas.
 #'
 #' @name keops_formula
 #' @seealso [keops_kernel()], [keops_grad()]

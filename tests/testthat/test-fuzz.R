@@ -54,9 +54,12 @@ fuzz_data <- function(m, n) {
 
 fuzz_text <- function(seed, d = pick(c(1, 1, 2, 3, 4))) {
   set.seed(seed)
-  kind <- pick(c("Sum", "Sum", "Sum", "Min", "Max", "LogSumExp"))
-  if (kind == "LogSumExp") d <- 1
-  sprintf("%s_Reduction(%s,%d)", kind, fuzz_formula(d, pick(2:4)), pick(0:1))
+  kind <- pick(c("Sum", "Sum", "Sum", "Min", "Max", "LogSumExp", "KMin", "SumSoftMaxWeight"))
+  if (kind %in% names(ref_weighted)) d <- 1
+  text <- fuzz_formula(d, pick(2:4))
+  if (kind == "KMin") text <- paste0(text, ",2")
+  if (kind == "SumSoftMaxWeight") text <- paste0(text, ",", fuzz_formula(pick(1:3), 2))
+  sprintf("%s_Reduction(%s,%d)", kind, text, pick(0:1))
 }
 
 fuzz_tol <- function(precision) if (precision == "single") 1e-4 else 1e-11
@@ -67,7 +70,7 @@ test_that("random formulas: the interpreter agrees with dense R", {
     data <- fuzz_data(pick(c(1, 2, 7, 17)), pick(c(1, 3, 16, 33)))
     reference <- ref_run(text, fuzz_args, data)
     for (precision in c("double", "single")) {
-      out <- keops_kernel(text, fuzz_args)(data, backend = "interpreted", precision = precision)
+      out <- flat(keops_kernel(text, fuzz_args)(data, backend = "interpreted", precision = precision))
       expect_close(out, reference, fuzz_tol(precision), scale = 10 * max(1, abs(reference)),
                    label = sprintf("seed %d (%s): %s", seed, precision, text))
     }
@@ -81,7 +84,7 @@ test_that("random formulas: compiled code agrees with dense R", {
     data <- fuzz_data(pick(c(1, 2, 7, 17)), pick(c(1, 3, 16, 33)))
     precision <- pick(c("double", "single"))
     reference <- ref_run(text, fuzz_args, data)
-    out <- keops_kernel(text, fuzz_args)(data, backend = "compiled", precision = precision)
+    out <- flat(keops_kernel(text, fuzz_args)(data, backend = "compiled", precision = precision))
     expect_close(out, reference, fuzz_tol(precision), scale = 10 * max(1, abs(reference)),
                  label = sprintf("seed %d (%s): %s", seed, precision, text))
   }

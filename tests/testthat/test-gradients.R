@@ -7,26 +7,33 @@ test_data <- function(m = 6, n = 5) {
   list(fine(m, 2, -1), fine(n, 2, -1), fine(n, 1, 0.5), fine(m, 1, 0.5), c(0.5, 1.25), 0.75)
 }
 
-smooth_reductions <- c("Sum", "Min", "Max", "LogSumExp")
+smooth_reductions <- grep("Arg", keops:::engine_reductions(), value = TRUE, invert = TRUE)
+
+# The reduction of `f` (of one component where it must be) with weights or K, as its name wants them.
+reduction_of <- function(name, f, axis, weights = "Sin(x*b)+2") {
+  operands <- switch(name, KMin = paste0(f, ",2"), Zero = "2",
+                     LogSumExpWeight = , SumSoftMaxWeight = , SoftMax = , Max_SumShiftExpWeight = paste0(f, ",", weights),
+                     f)
+  sprintf("%s_Reduction(%s,%d)", name, operands, axis)
+}
 
 test_that("each reduction has its gradient in i-variables, j-variables and parameters", {
   for (name in smooth_reductions) {
     for (axis in 0:1) {
-      f <- sprintf("%s_Reduction(Exp(-g*SqDist(p*x,y))*b*w,%d)", name, axis)
+      f <- reduction_of(name, "Exp(-g*SqDist(p*x,y))*b*w", axis)
       expect_gradients(f, test_args, test_data(), backends = "interpreted")
     }
-    f <- sprintf("%s_Reduction(-g*SqDist(p*x,y)*b+w,1)", name)
+    f <- reduction_of(name, "-g*SqDist(p*x,y)*b+w", 1)
     expect_gradients(f, test_args, test_data(), vars = c("x", "y", "g"), backends = "compiled",
                      precisions = if (name == "Sum") c("double", "single") else "double")
   }
 })
 
 test_that("gradients of results with several components", {
-  for (name in setdiff(smooth_reductions, "LogSumExp")) {
+  for (name in setdiff(smooth_reductions, c("Zero", names(ref_weighted)))) {
     for (axis in 0:1) {
-      expect_gradients(sprintf("%s_Reduction(g*(x-p*y)*b,%d)", name, axis), test_args, test_data(),
-                       backends = "interpreted")
-      expect_gradients(sprintf("%s_Reduction(Concat(x*y,SqDist(x,y)),%d)", name, axis), test_args, test_data(),
+      expect_gradients(reduction_of(name, "g*(x-p*y)*b", axis), test_args, test_data(), backends = "interpreted")
+      expect_gradients(reduction_of(name, "Concat(x*y,SqDist(x,y))", axis), test_args, test_data(),
                        vars = c("x", "y"), backends = "interpreted")
     }
   }
@@ -46,12 +53,12 @@ test_that("gradients of a summand that lacks the kept or the reduced index", {
 test_that("second derivatives of each reduction in every pair of variables", {
   pairs <- list(c("x", "x"), c("x", "y"), c("y", "x"), c("y", "y"), c("x", "b"), c("b", "x"), c("x", "g"), c("g", "g"),
                 c("g", "y"), c("p", "p"), c("p", "x"))
-  for (name in smooth_reductions) {
+  for (name in setdiff(smooth_reductions, c("LogSumExpWeight", "SoftMax", "Zero"))) { # synonyms, and nothing
     for (axis in 0:1) {
-      f <- sprintf("%s_Reduction(Exp(-g*SqDist(p*x,y))*b+w,%d)", name, axis)
+      f <- reduction_of(name, "Exp(-g*SqDist(p*x,y))*b+w", axis)
       expect_second(f, test_args, test_data(), pairs, backends = "interpreted")
     }
-    expect_second(sprintf("%s_Reduction(Exp(-g*SqDist(p*x,y))*b,1)", name), test_args, test_data(),
+    expect_second(reduction_of(name, "Exp(-g*SqDist(p*x,y))*b", 1), test_args, test_data(),
                   list(c("x", "y"), c("y", "y")), backends = "compiled", precisions = "double")
   }
 })
@@ -173,7 +180,7 @@ test_that("Min and Max send the gradient to the first of tied items only", {
 })
 
 test_that("gradients with no rows, no items and one row keep the shape of the variable", {
-  for (name in smooth_reductions) {
+  for (name in c("Sum", "Min", "Max", "LogSumExp")) {
     op <- keops_kernel(sprintf("%s_Reduction(SqDist(x,y)*g,1)", name), c("x=Vi(2)", "y=Vj(2)", "g=Pm(1)"))
     some <- matrix(c(1, 2, 3, 4), 2)
     none <- some[0, ]
@@ -269,7 +276,63 @@ test_that("keops_grad() refuses what it cannot differentiate", {
   expect_error(keops_grad(op, 3), class = "keops_error_input")
   expect_error(keops_grad(op), class = "keops_error_input")
   expect_error(keops_grad(1, "x"), class = "keops_error_input")
+  expect_error(keops_grad(op, c("x", "z")), class = "keops_error_input")
+  expect_error(keops_grad(op, c("x", "x")), class = "keops_error_input")
+  expect_error(keops_grad(op, character()), class = "keops_error_input")
+  expect_error(keops_grad(keops_grad(op, c("x", "y")), "x"), "several results", class = "keops_error_input")
   expect_equal(keops_grad(op, 1)(list(1, 2, 1)), matrix(2))
+})
+
+test_that("several gradients at once are those taken one by one, named by their variables", {
+  data <- test_data()
+  for (name in c("Sum", "LogSumExp", "SumSoftMaxWeight", "KMin")) {
+    for (axis in 0:1) {
+      op <- keops_kernel(reduction_of(name, "Exp(-g*SqDist(p*x,y))*b+w", axis), test_args)
+      eta <- draw(if (axis == 1) 6 else 5, if (name == "KMin") 2 else 1, -1, 1)
+      if (name == "SumSoftMaxWeight") eta <- cbind(eta, eta + 1)
+      each_backend(function(backend, precision) {
+        vars <- c("x", "g", "y", "b")
+        together <- keops_grad(op, vars)(c(data, list(eta)))
+        expect_named(together, vars)
+        for (v in vars) {
+          expect_close(together[[v]], keops_grad(op, v)(c(data, list(eta))), tol(precision), label = paste(name, v))
+        }
+        expect_identical(unname(keops_grad(op, match(vars, c("x", "y", "b", "w", "p", "g")))(c(data, list(eta)))),
+                         unname(together))
+      }, precisions = "double")
+    }
+  }
+  unnamed <- keops_grad(keops_kernel("Sum_Reduction(Var(0,1,0)*Var(1,1,1),1)", c("Vi(1)", "Vj(1)")), 1:2)
+  expect_identical(unnamed(list(c(1, 2), c(3, 4, 5), c(1, 1))),
+                   list(`Var(0,1,0)` = cbind(c(12, 12)), `Var(1,1,1)` = cbind(c(3, 3, 3))))
+})
+
+test_that("a softmax with weights of both signs and scores of -Inf has finite gradients", {
+  args <- c("s=Vi(1)", "z=Vj(1)", "w=Vj(2)")
+  s <- c(-2, 0.5)
+  w <- cbind(c(-1, 2, 0.5), c(-3, -1, 1))
+  z <- c(1, -1, -Inf)
+  op <- keops_kernel("SumSoftMaxWeight_Reduction(s*s+z,w,0)", c("s=Vj(1)", "z=Vi(1)", "w=Vi(2)"))
+  p <- c(exp(1), exp(-1), 0) / (exp(1) + exp(-1))
+  each_backend(function(backend, precision) {
+    data <- list(s, z, w)
+    expect_close(op(data), rbind(p %*% w, p %*% w), tol(precision))
+    grads <- keops_grad(op, c("s", "z", "w"))(c(data, list(matrix(1, 2, 2))))
+    expect_close(grads$s, cbind(c(0, 0)), tol(precision, 1))
+    expect_close(grads$w, 2 * cbind(p, p, deparse.level = 0), tol(precision, 1))
+    slope <- p * (rowSums(w) - sum(p %*% w))
+    expect_close(grads$z, cbind(2 * slope), tol(precision, 1))
+  })
+})
+
+test_that("KMin sends each gradient to the item that gave the value, none where there was no item", {
+  args <- c("x=Vi(1)", "y=Vj(1)")
+  each_backend(function(backend, precision) {
+    op <- keops_kernel("KMin_Reduction(Square(x-y),3,1)", args)
+    grads <- keops_grad(op, c("x", "y"))(list(c(0, 10), c(1, 3), rbind(c(1, 10, 100), c(1000, 1e4, 1e5))))
+    expect_equal(grads$x, cbind(c(-2 * 1 - 2 * 3 * 10, 2 * 7 * 1000 + 2 * 9 * 1e4)))
+    expect_equal(grads$y, cbind(c(2 * 1 - 2 * 9 * 1e4, 2 * 3 * 10 - 2 * 7 * 1000)))
+  })
 })
 
 test_that("Clamp with a bound that is NaN has the slope of the value it lets through", {
