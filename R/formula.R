@@ -117,7 +117,11 @@ replace_settings <- function(settings, given) {
 
 run_operator <- function(text, declared, settings, args, inner_dim, call) {
   entry <- engine_formula(text, declared, call)
-  input <- take_args(args, entry$info, inner_dim, call)
+  run_input(entry, take_args(args, entry$info, inner_dim, call), settings, call)
+}
+
+# `input` as take_args() gives it: data that have passed the gate.
+run_input <- function(entry, input, settings, call) {
   settled <- run_settings(settings, call)
   start <- if (settled$verbose) proc.time()[["elapsed"]]
   out <- engine_run(entry$handle, input$data, input$rows, settled, call = call)

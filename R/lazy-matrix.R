@@ -5,7 +5,7 @@
 # Number of rows and columns of a node: 1 for an index that does not occur.
 node_size <- function(node) {
   size <- c(if (is.na(node$ni)) 1 else node$ni, if (is.na(node$nj)) 1 else node$nj)
-  if (all(size <= .Machine$integer.max)) as.integer(size) else size
+  if (size[1L] <= .Machine$integer.max && size[2L] <= .Machine$integer.max) as.integer(size) else size
 }
 
 #' @export
@@ -174,7 +174,7 @@ lazy_matmul <- function(x, y, call) {
   if (inherits(x, "keops_lazyproduct")) return(product_apply(x, y, call))
   node <- lazy_node(x, call)
   n <- if (is.na(node$nj)) 1L else node$nj
-  b <- right_operand(y, n, node_size(node), call)
+  b <- right_operand(y, n, node_size(node), call) # sizes are for messages
   parts <- split_identity(node)
   if (!is.null(parts)) {
     out <- kernel_times(parts$node, b, .subset2(x, "ranges"), call)

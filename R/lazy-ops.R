@@ -34,20 +34,14 @@ real_only <- function(node, word, call) {
 
 unary <- function(word, node, call, ints = "") op_node(word, list(real_only(node, word, call)), node$dim, ints = ints)
 
-minus_node <- function(node) op_node("Minus", list(node), node$dim, cplx = node$cplx)
+# A function of each entry of a real node: as op_node() makes it, and quicker.
+unary_node <- function(word, node, cplx = FALSE) {
+  list(word = word, kids = list(node), ints = "", infix = FALSE, dim = node$dim, ni = node$ni, nj = node$nj, cplx = cplx, flag = "")
+}
+
+minus_node <- function(node) unary_node("Minus", node, node$cplx)
 
 times_node <- function(a, b) infix_node("*", a, b)
-
-# Both operands of an operator. A vector must have as many elements as the other operand has components.
-operand_pair <- function(e1, e2, call) {
-  if (!is_lazy(e1)) {
-    b <- lazy_node(e2, call)
-    list(operand_node(e1, call, count_components(b), e2), b)
-  } else {
-    a <- lazy_node(e1, call)
-    list(a, operand_node(e2, call, count_components(a), e1))
-  }
-}
 
 count_components <- function(node) if (node$cplx) node$dim %/% 2L else node$dim
 
@@ -93,14 +87,21 @@ NULL
 #' @rdname lazy_ops
 #' @export
 Ops.keops_lazytensor <- function(e1, e2) {
-  call <- generic_call(.Generic, sys.call())
-  if (missing(e2)) return(lazy_unary_op(.Generic, e1, call))
-  if (inherits(e1, "keops_lazyproduct") || inherits(e2, "keops_lazyproduct")) {
-    return(product_ops(.Generic, e1, e2, call))
+  # the call is for messages: made only when one is
+  if (missing(e2)) return(lazy_unary_op(.Generic, e1, generic_call(.Generic, sys.call())))
+  lazy_binary_op(.Generic, e1, e2, generic_call(.Generic, sys.call()))
+}
+
+lazy_binary_op <- function(op, e1, e2, call) {
+  if (inherits(e1, "keops_lazyproduct") || inherits(e2, "keops_lazyproduct")) return(product_ops(op, e1, e2, call))
+  if (is_lazy(e1)) {
+    a <- lazy_node(e1, call)
+    b <- operand_node(e2, call, count_components(a), e1)
+  } else {
+    b <- lazy_node(e2, call)
+    a <- operand_node(e1, call, count_components(b), e2)
   }
-  ab <- operand_pair(e1, e2, call)
-  node <- binary_node(.Generic, ab[[1L]], ab[[2L]], e2, call)
-  new_lazy(node, common_ranges(e1, e2, call))
+  new_lazy(binary_node(op, a, b, e2, call), common_ranges(e1, e2, call))
 }
 
 # A call of a group generic as the user wrote it, for messages.
@@ -190,9 +191,11 @@ math_words <- c(
 #' @rdname lazy_ops
 #' @export
 Math.keops_lazytensor <- function(x, ...) {
-  call <- generic_call(.Generic, sys.call())
-  node <- lazy_node(x, call)
-  new_lazy(math_node(.Generic, node, list(...), call), .subset2(x, "ranges"))
+  lazy_math(.Generic, x, list(...), generic_call(.Generic, sys.call()))
+}
+
+lazy_math <- function(name, x, more, call) {
+  new_lazy(math_node(name, lazy_node(x, call), more, call), .subset2(x, "ranges"))
 }
 
 math_node <- function(name, node, more, call) {
@@ -201,7 +204,7 @@ math_node <- function(name, node, more, call) {
   if (name == "round") return(round_node(node, more, call))
   if (length(more) > 0L && name != "trunc") stop_input("unused argument", describe(more[[1L]]), "no further arguments", call)
   word <- math_words[name]
-  if (!is.na(word)) return(op_node(word[[1L]], list(node), node$dim))
+  if (!is.na(word)) return(unary_node(word[[1L]], node))
   pi_times <- function() infix_node("*", constant_node(format(pi, digits = 17L)), node)
   switch(name,
     cospi = unary("Cos", pi_times(), call),

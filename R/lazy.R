@@ -8,6 +8,7 @@
 #   operation  word ("+", "Exp", ...), kids, ints (text of its whole numbers, "" or ",2,3"), infix
 # and each has dim (components; a complex number counts two), ni, nj (NA: the index does not occur), cplx,
 # and flag ("" or what it is known to be: "logical", "identity").
+# The order of the first elements is what src/lazy_text.c reads.
 # Text is made when something is computed: leaves get names by their place, so that an expression built again
 # with other data has the same text, and its kernel is found.
 
@@ -274,81 +275,17 @@ is_count <- function(n) is.numeric(n) && length(n) == 1L && is.finite(n) && n >=
 # c(0, 1, 2) as they are; c(0, 0, 2) pairs them row by row; c(0, 2, 2) takes single rows of j as parameters.
 # `rows`: list of rows of i and of j to take, NULL all.
 lazy_flat <- function(nodes, swap = FALSE, place = c(0L, 1L, 2L), rows = NULL) {
-  st <- new.env(parent = emptyenv())
-  st$leaves <- list()
-  st$keys <- numeric()
-  st$names <- character()
-  text <- ""
-  for (k in seq_along(nodes)) text[k] <- emit_node(nodes[[k]], swap, st)
-  leaves <- st$leaves
-  side <- as.integer(st$keys %% 4)
-  data <- lapply(leaves, .subset2, "data")
+  flat <- engine_lazy_text(nodes, swap, place)
+  data <- lapply(flat$leaf, .subset2, "data")
   if (!is.null(rows)) {
-    for (k in which(side < 2L)) {
-      taken <- rows[[side[k] + 1L]]
+    for (k in which(flat$side < 2L)) {
+      taken <- rows[[flat$side[k] + 1L]]
       if (!is.null(taken)) data[[k]] <- data[[k]][taken, , drop = FALSE]
     }
   }
-  dim <- vapply(leaves, .subset2, 0L, "dim")
-  list(text = text, declared = paste0(st$names, "=", category_marks[place[side + 1L] + 1L], "(", dim, ")"), data = data,
-       name = st$names, side = side, leaf = leaves)
-}
-
-emit_node <- function(node, swap, st) {
-  word <- node$word
-  if (is.null(word)) return(emit_leaf(node, swap, st))
-  if (node$infix) return(paste0("(", emit_infix(node, swap, st), ")"))
-  if (word == "#") return(node$text)
-  kids <- node$kids
-  if (word == "t") return(emit_node(kids[[1L]], !swap, st))
-  inner <- emit_node(kids[[1L]], swap, st)
-  if (length(kids) > 1L) for (kid in kids[-1L]) inner <- paste0(inner, ",", emit_node(kid, swap, st))
-  paste0(word, "(", inner, node$ints, ")")
-}
-
-# Without the outer parentheses. A long sum or product is one level of nesting, here and in the text.
-emit_infix <- function(node, swap, st) {
-  right <- list(node)
-  left <- node$kids[[1L]]
-  while (same_level(left, node$word)) {
-    right <- c(right, list(left))
-    left <- left$kids[[1L]]
-  }
-  text <- emit_node(left, swap, st)
-  for (k in rev(seq_along(right))) {
-    text <- paste0(text, right[[k]]$word, emit_node(right[[k]]$kids[[2L]], swap, st))
-  }
-  text
-}
-
-# (a + b) - c is a + b - c
-same_level <- function(left, word) {
-  if (is.null(left$word) || !left$infix) return(FALSE)
-  if (word == "*") left$word == "*" else (word == "+" || word == "-") && (left$word == "+" || left$word == "-")
-}
-
-# The name of a leaf, which is taken up if it is new: by its id, or, for rows of i or j, by equal data.
-emit_leaf <- function(node, swap, st) {
-  side <- node$side
-  if (swap && side < 2L) side <- 1L - side
-  key <- 4 * node$id + side
-  keys <- st$keys
-  at <- match(key, keys)
-  if (is.na(at) && side < 2L) at <- find_leaf(node$data, side, st)
-  if (!is.na(at)) return(st$names[at])
-  n <- length(keys) + 1L
-  name <- paste0(leaf_letters[side + 1L], n - 1L)
-  st$keys <- c(keys, key)
-  st$names <- c(st$names, name)
-  st$leaves <- c(st$leaves, list(node))
-  name
-}
-
-leaf_letters <- c("x", "y", "p")
-
-find_leaf <- function(data, side, st) {
-  for (k in which(st$keys %% 4 == side)) if (identical(st$leaves[[k]]$data, data)) return(k)
-  NA_integer_
+  flat$data <- data
+  flat$place <- place[flat$side + 1L]
+  flat
 }
 
 # ---- running ----
@@ -356,10 +293,24 @@ find_leaf <- function(data, side, st) {
 # One reduction of nodes (the formula, and weights where there are some) over axis 1 (j) or 0 (i).
 run_reduction <- function(nodes, name, axis, ints = "", given = NULL, call = NULL, ranges = NULL) {
   flat <- lazy_flat(nodes)
-  text <- paste0(name, "_Reduction(", paste(flat$text, collapse = ","), ints, ",", axis, ")")
+  text <- flat$text
+  if (length(text) > 1L) text <- paste0(text, collapse = ",")
+  text <- paste0(name, "_Reduction(", text, ints, ",", axis, ")")
   run_flat(text, flat, given, call, ranges)
 }
 
+# The data have passed the gate when their lazy matrix was made.
 run_flat <- function(text, flat, given = NULL, call = NULL, ranges = NULL) {
-  run_operator(text, flat$declared, given, flat$data, "col", call)
+  data <- flat$data
+  place <- flat$place
+  rows <- rep(1, length(data))
+  labels <- list(NULL, NULL)
+  for (k in seq_along(data)) {
+    if (place[k] < 2L) {
+      x <- data[[k]]
+      rows[k] <- nrow(x)
+      if (!is.null(attr(x, "dimnames")) && is.null(labels[[place[k] + 1L]])) labels[place[k] + 1L] <- list(rownames(x))
+    }
+  }
+  run_input(engine_formula(text, flat$declared, call), list(data = data, rows = rows, row_names = labels), given, call)
 }

@@ -1,4 +1,4 @@
-/* The .Call routines of ffi.c; R/engine.R says what each is given and gives back. */
+/* The .Call routines of ffi.c and lazy_text.c; R/engine.R says what each is given and gives back. */
 #ifndef FFI_H
 #define FFI_H
 
@@ -21,5 +21,8 @@ SEXP ffi_cache_clear(SEXP dir, SEXP older_than);
 SEXP ffi_compiler(SEXP compile);
 SEXP ffi_cpu(void);
 SEXP ffi_forked(void);
+
+/* lazy_text.c */
+SEXP ffi_lazy_text(SEXP nodes, SEXP swap, SEXP becomes);
 
 #endif

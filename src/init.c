@@ -19,6 +19,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_compiler, 1),
     ROUTINE(ffi_cpu, 0),
     ROUTINE(ffi_forked, 0),
+    ROUTINE(ffi_lazy_text, 3),
     {NULL, NULL, 0},
 };
 
