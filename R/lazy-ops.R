@@ -216,7 +216,7 @@ math_node <- function(name, node, more, call) {
 }
 
 stop_unavailable <- function(what, instead, call) {
-  stop_input(what, "a lazy matrix, for which it is not available", paste("one of", instead), call)
+  stop_input(what, "a lazy matrix, for which it is not available", instead, call)
 }
 
 log_node <- function(node, more, call) {
@@ -393,7 +393,7 @@ lazy_word2 <- function(x, y, word, dim, call = sys.call(-1L)) {
 #' Functions beyond those of base R that take lazy matrices (or numbers, which become parameters) and give lazy
 #' matrices. Positions count from 1.
 #'
-#' @param x,y,s,m,v,a,b Lazy matrices, or numbers. `s` has one component (a factor), as many as `x` (a factor for each) or
+#' @param x,y,z,s,m,v,a,b Lazy matrices, or numbers. `s` has one component (a factor), as many as `x` (a factor for each) or
 #'   their square (a symmetric matrix, row by row). `m` of `matvecmult()` holds a matrix row by row.
 #' @param D Number of components of the result, of classes for `one_hot()`.
 #' @param m,n,d For `elem()` the position, from 1; for `elemT()` the position and the number of components; for `keops_extract()`
@@ -406,7 +406,7 @@ lazy_word2 <- function(x, y, word, dim, call = sys.call(-1L)) {
 #'   \item{All components}{`sqnorm2`, `norm2`, `normalize` (0 stays 0), `sqdist(x, y)` (squared Euclidean distance),
 #'     `weightedsqnorm(x, s)`, `weightedsqdist(x, y, s)`, and `x | y`, the dot product: see [lazy_ops]. Sum, minimum and maximum of the
 #'     components are `sum(x, "inner")`, `min(x, "inner")`, ...: see [lazy_reductions].}
-#'   \item{Components}{`elem(x, m)`, `elemT(x, m, n)` (zeros but for x in place m of n), `keops_extract(x, m, d)`, `extractT(x, m, n)`,
+#'   \item{Components}{`elem(x, m)`, `elemT(x, m, n)` (zeros but for x in place m of n), `keops_extract(x, m, d)`, `extractT(x, m, d)` (zeros but for x from place m on, d in all),
 #'     `concat(x, y)`, `one_hot(x, D)` (1 in place x of D; all 0 if x is none of 1 to D).}
 #'   \item{Matrices and tensors}{`matvecmult(m, v)`, `vecmatmult(v, m)`, `tensorprod(x, y)`.}
 #'   \item{Complex}{`real2complex`, `imag2complex`, `exp1j` (cos x + i sin x).}
@@ -458,7 +458,7 @@ keops_clamp <- function(x, a, b) {
 }
 #' @rdname lazy_words
 #' @export
-clampint <- keops_clamp
+clampint <- function(x, y, z) keops_clamp(x, y, z)
 #' @rdname lazy_words
 #' @export
 keops_pmin <- function(x, y) {
@@ -547,11 +547,11 @@ keops_extract <- function(x, m, d) {
 }
 #' @rdname lazy_words
 #' @export
-extractT <- function(x, m, n) {
+extractT <- function(x, m, d) {
   call <- sys.call()
-  n <- check_position(n, .Machine$integer.max, "n", call)
-  m <- check_position(m, n - operand_node(x, call)$dim + 1L, "m", call)
-  lazy_word(x, "ExtractT", dim = n, ints = paste0(",", m - 1L, ",", n), call = call)
+  d <- check_position(d, .Machine$integer.max, "d", call)
+  m <- check_position(m, d - operand_node(x, call)$dim + 1L, "m", call)
+  lazy_word(x, "ExtractT", dim = d, ints = paste0(",", m - 1L, ",", d), call = call)
 }
 #' @rdname lazy_words
 #' @export
