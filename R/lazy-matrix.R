@@ -42,7 +42,7 @@ t.keops_lazytensor <- function(x) {
   new_lazy(transpose_node(lazy_node(x)), t_ranges(.subset2(x, "ranges")))
 }
 
-t_ranges <- function(ranges) ranges
+t_ranges <- function(ranges) if (!is.null(ranges)) t(ranges)
 
 #' Count the components of the entries of a lazy matrix
 #'
@@ -175,12 +175,13 @@ lazy_matmul <- function(x, y, call) {
   node <- lazy_node(x, call)
   n <- if (is.na(node$nj)) 1L else node$nj
   b <- right_operand(y, n, node_size(node), call) # sizes are for messages
-  parts <- split_identity(node)
+  ranges <- .subset2(x, "ranges")
+  parts <- if (is.null(ranges)) split_identity(node) # ranges may leave parts of the diagonal out
   if (!is.null(parts)) {
-    out <- kernel_times(parts$node, b, .subset2(x, "ranges"), call)
+    out <- kernel_times(parts$node, b, NULL, call)
     out <- out + parts$factor * b
   } else {
-    out <- kernel_times(node, b, .subset2(x, "ranges"), call)
+    out <- kernel_times(node, b, ranges, call)
   }
   if (!is.null(colnames(b))) colnames(out) <- colnames(b)
   out
@@ -318,13 +319,36 @@ setMethod("colMeans", "keops_lazytensor", function(x, na.rm = FALSE, dims = 1L, 
 # ---- single entries ----
 
 # Entries (i, j) of the node, pair by pair, one row each and a column a component.
-pair_values <- function(node, i, j, call) {
+pair_values <- function(node, i, j, call, ranges = NULL) {
   if (length(i) == 0L) return(matrix(if (node$cplx) complex(0) else numeric(), 0L, count_components(node)))
   flat <- lazy_flat(list(node), place = c(0L, 0L, 2L), rows = list(i, j))
   out <- run_flat(paste0("Sum_Reduction(", flat$text, ",1)"), flat, call = call)
   if (nrow(out) != length(i)) out <- out[rep(1L, length(i)), , drop = FALSE] # nothing but parameters
   dimnames(out) <- NULL
-  if (node$cplx) deinterleave(out) else out
+  if (node$cplx) out <- deinterleave(out)
+  if (is.null(ranges)) out else on_ranges(out, visits(ranges, i, j))
+}
+
+# How often the ranges visit each pair (i, j), counted from 1.
+visits <- function(ranges, i, j) {
+  side <- ranges$i
+  first <- side$rows[c(TRUE, FALSE)]
+  cluster <- findInterval(i - 1, first)
+  out <- numeric(length(i))
+  for (k in setdiff(unique(cluster), 0)) {
+    at <- which(cluster == k & i <= side$rows[2 * k])
+    from <- if (k > 1L) side$slices[k - 1L] else 0
+    for (n in seq_len(side$slices[k] - from) + from) {
+      out[at] <- out[at] + (j[at] > side$items[2 * n - 1] & j[at] <= side$items[2 * n])
+    }
+  }
+  out
+}
+
+# Values where visited (as often), 0 elsewhere, also for Inf.
+on_ranges <- function(values, count) {
+  values[] <- ifelse(rep(count, length.out = length(values)) > 0, values * as.vector(count), 0)
+  values
 }
 
 #' @rdname lazy_matrix
@@ -337,7 +361,7 @@ setMethod("diag", "keops_lazytensor", function(x = 1, nrow, ncol, names = TRUE) 
     stop_input("diag(K)", sprintf("entries of %d components", count_components(node)), "entries of one", call)
   }
   n <- min(dim(x))
-  out <- as.vector(pair_values(node, seq_len(n), seq_len(n), call))
+  out <- as.vector(pair_values(node, seq_len(n), seq_len(n), call, .subset2(x, "ranges")))
   labels <- if (isTRUE(names)) dimnames(x)
   if (!is.null(labels[[1L]]) && identical(labels[[1L]][seq_len(n)], labels[[2L]][seq_len(n)])) {
     names(out) <- labels[[1L]][seq_len(n)]
@@ -347,7 +371,7 @@ setMethod("diag", "keops_lazytensor", function(x = 1, nrow, ncol, names = TRUE) 
 
 # Entries in rows i and columns j (NULL: all) as an array m x n x D. Columns become parameters one by one, the
 # shorter side does.
-dense_values <- function(node, i, j, call) {
+dense_values <- function(node, i, j, call, ranges = NULL) {
   size <- node_size(node)
   m <- if (is.null(i)) size[1L] else length(i)
   n <- if (is.null(j)) size[2L] else length(j)
@@ -364,6 +388,11 @@ dense_values <- function(node, i, j, call) {
     values <- run_flat(text, flat, call = call)
     if (node$cplx) values <- deinterleave(values)
     if (by_row) out[k, , ] <- values else out[, k, ] <- values
+  }
+  if (!is.null(ranges)) {
+    if (is.null(i)) i <- seq_len(m)
+    if (is.null(j)) j <- seq_len(n)
+    out <- on_ranges(out, visits(ranges, rep(i, n), rep(j, each = m)))
   }
   out
 }
@@ -387,7 +416,7 @@ as.matrix.keops_lazytensor <- function(x, limit = 1e8, ...) {
                "entries of one; as.array(K) is M x N x D", call)
   }
   check_limit(prod(dim(x)), node, limit, call)
-  out <- dense_values(node, NULL, NULL, call)
+  out <- dense_values(node, NULL, NULL, call, .subset2(x, "ranges"))
   dim(out) <- dim(out)[1:2]
   dimnames(out) <- dimnames(x)
   out
@@ -400,7 +429,7 @@ as.array.keops_lazytensor <- function(x, limit = 1e8, ...) {
   if (inherits(x, "keops_lazyproduct")) return(product_dense(x, limit, call))
   node <- lazy_node(x, call)
   check_limit(prod(dim(x)), node, limit, call)
-  out <- dense_values(node, NULL, NULL, call)
+  out <- dense_values(node, NULL, NULL, call, .subset2(x, "ranges"))
   if (!is.null(dimnames(x))) dimnames(out) <- c(dimnames(x), list(NULL))
   out
 }
@@ -446,14 +475,14 @@ positions <- function(index, n, labels, arg, call) {
   size <- dim(x)
   if (count == 1L) {
     if (missing(i)) return(x)
-    return(single_entries(node, i, size, dimnames(x), call))
+    return(single_entries(x, i, call))
   }
   labels <- dimnames(x)
   rows <- if (!missing(i)) positions(i, size[1L], labels[[1L]], "i", call)
   columns <- if (!missing(j)) positions(j, size[2L], labels[[2L]], "j", call)
   shape <- c(if (is.null(rows)) size[1L] else length(rows), if (is.null(columns)) size[2L] else length(columns))
   check_limit(prod(shape), node, limit, call)
-  out <- dense_values(node, rows, columns, call)
+  out <- dense_values(node, rows, columns, call, .subset2(x, "ranges"))
   d <- dim(out)
   if (d[3L] == 1L) dim(out) <- d[1:2]
   if (!is.null(labels)) {
@@ -465,7 +494,9 @@ positions <- function(index, n, labels, arg, call) {
 }
 
 # K[cbind(i, j)] and K[k].
-single_entries <- function(node, i, size, labels, call) {
+single_entries <- function(x, i, call) {
+  size <- dim(x)
+  labels <- dimnames(x)
   if (is_lazy(i)) positions(i, 0L, NULL, "i", call)
   if (is.logical(i)) {
     stop_input("`i`", describe(i), "positions; as.matrix(K)[i] takes logicals", call)
@@ -481,7 +512,7 @@ single_entries <- function(node, i, size, labels, call) {
     rows <- (at - 1) %% size[1L] + 1
     columns <- (at - 1) %/% size[1L] + 1
   }
-  out <- pair_values(node, rows, columns, call)
+  out <- pair_values(lazy_node(x, call), rows, columns, call, .subset2(x, "ranges"))
   if (ncol(out) == 1L) as.vector(out) else out
 }
 

@@ -64,12 +64,15 @@ count_components <- function(node) if (node$cplx) node$dim %/% 2L else node$dim
 #'   \item{Logic}{`!`, `&` and, between comparisons, `|`. Otherwise **`x | y` is the dot product** of the components, as in
 #'     KeOps.}
 #'   \item{Functions}{`abs sign sqrt floor ceiling trunc round exp expm1 log log1p log2 log10 cos sin tan cospi sinpi tanpi acos asin
-#'     atan cosh sinh tanh acosh asinh atanh`, [atan2()]. `round()` takes halves to the even digit; with `digits` it
-#'     rounds x * 10^digits. Cumulative functions and those of the gamma family are errors.}
+#'     atan cosh sinh tanh acosh asinh atanh lgamma digamma trigamma`, [atan2()]. `round()` takes halves to the even digit; with `digits` it
+#'     rounds x * 10^digits. Cumulative functions, `gamma()` and `signif()` are errors.}
 #'   \item{Complex}{`Re Im Mod Arg Conj` and `+ - * / ^ exp log sqrt abs sum`. Real and complex operands mix.}
 #'   \item{`ifelse(test, yes, no)`}{`test` is a comparison, or a logical combination of some. A plain number as a test is an
 #'     error: write `K != 0` (R's meaning) or `K >= 0` (that of KeOps).}
 #' }
+#' `K * r`, with `r` of [keops_ranges()], is K on the pairs that r keeps and 0 elsewhere: sums, minima, products and gradients visit
+#' these pairs only. Operations on it keep to these pairs.
+#'
 #' A dense matrix is no operand, as it would have to be stored: the error says what to write.
 #' [lazy_words] lists functions beyond R's.
 #'
@@ -94,6 +97,8 @@ Ops.keops_lazytensor <- function(e1, e2) {
 
 lazy_binary_op <- function(op, e1, e2, call) {
   if (inherits(e1, "keops_lazyproduct") || inherits(e2, "keops_lazyproduct")) return(product_ops(op, e1, e2, call))
+  if (op == "*" && inherits(e2, "keops_ranges")) return(attach_ranges(e1, e2, call))
+  if (op == "*" && inherits(e1, "keops_ranges")) return(attach_ranges(e2, e1, call))
   if (is_lazy(e1)) {
     a <- lazy_node(e1, call)
     b <- operand_node(e2, call, count_components(a), e1)
@@ -108,6 +113,14 @@ lazy_binary_op <- function(op, e1, e2, call) {
 generic_call <- function(name, call) {
   call[[1L]] <- as.name(name)
   call
+}
+
+# K restricted to the pairs of ranges.
+attach_ranges <- function(x, ranges, call) {
+  node <- lazy_node(x, call)
+  check_ranges(ranges, node_size(node), call)
+  if (!is.null(.subset2(x, "ranges"))) common_ranges(x, new_lazy(node, ranges), call)
+  new_lazy(node, ranges)
 }
 
 common_ranges <- function(e1, e2, call) {
@@ -185,7 +198,7 @@ math_words <- c(
   abs = "Abs", sign = "Sign", sqrt = "Sqrt", floor = "Floor", ceiling = "Ceil", trunc = "Trunc", exp = "Exp",
   expm1 = "Expm1", log1p = "Log1p", log2 = "Log2", log10 = "Log10", cos = "Cos", sin = "Sin", tan = "Tan",
   acos = "Acos", asin = "Asin", atan = "Atan", cosh = "Cosh", sinh = "Sinh", tanh = "Tanh", acosh = "Acosh",
-  asinh = "Asinh", atanh = "Atanh"
+  asinh = "Asinh", atanh = "Atanh", lgamma = "Lgamma", digamma = "Digamma"
 )
 
 #' @rdname lazy_ops
@@ -210,8 +223,9 @@ math_node <- function(name, node, more, call) {
     cospi = unary("Cos", pi_times(), call),
     sinpi = unary("Sin", pi_times(), call),
     tanpi = unary("Tan", pi_times(), call),
+    trigamma = call_node("Polygamma", node, constant_node("1")),
     stop_unavailable(paste0(name, "()"), paste0(paste(names(math_words), collapse = ", "),
-                     ", log, round, cospi, sinpi, tanpi; or ", name, "(as.matrix(K)) for a small K"), call)
+                     ", log, round, trigamma, cospi, sinpi, tanpi; or ", name, "(as.matrix(K)) for a small K"), call)
   )
 }
 

@@ -17,6 +17,13 @@ check_real_reduction <- function(node, name, call) {
   if (node$cplx) stop_input(paste0(name, "()"), "a complex lazy matrix", "a real one; Mod(K), Re(K), Im(K) are real", call)
 }
 
+# The lazy matrix of a call with argument `ranges`, and the other arguments.
+take_ranges <- function(x, more, call) {
+  if (!is.null(more$ranges)) x <- attach_ranges(x, more$ranges, call)
+  more$ranges <- NULL
+  list(x = x, more = more)
+}
+
 # The index of a call such as sum(K, "j") or sum(K, index = "j"), NA if there is none, and settings.
 reduction_args <- function(more, call) {
   index <- NA
@@ -33,7 +40,8 @@ reduction_args <- function(more, call) {
 #'
 #' Sums, minima, maxima and more over the rows or the columns of a lazy matrix, without storing it.
 #'
-#' @param x,... A lazy matrix; for `sum()`, `min()`, `max()` then the index, and settings (`precision`, `device`, `backend`, `threads`).
+#' @param x,... A lazy matrix; for `sum()`, `min()`, `max()` then the index, `ranges` ([keops_ranges()]: only
+#'   these pairs), and settings (`precision`, `device`, `backend`, `threads`).
 #' @param index The index **reduced away**: `"j"` gives one row for each i (as `rowSums()`), `"i"` one for each j. For `sum`,
 #'   `prod`, `min`, `max`, `argmin`, `argmax` also `"inner"`: over the components of each entry, which gives a lazy matrix again.
 #' @param na.rm For `min()`, `max()` and `range()` without index: `FALSE` gives `NaN` if there is one, as R does.
@@ -76,7 +84,9 @@ Summary.keops_lazytensor <- function(..., na.rm = FALSE) {
   x <- more[[1L]]
   name <- .Generic
   if (inherits(x, "keops_lazyproduct")) return(product_summary(name, x, call))
-  set <- reduction_args(more[-1L], call)
+  taken <- take_ranges(x, more[-1L], call)
+  x <- taken$x
+  set <- reduction_args(taken$more, call)
   if (identical(set$index, "inner")) return(reduce_inner(x, name, call))
   if (is.na(set$index)) return(summary_scalar(x, name, na.rm, set$given, call))
   word <- c(sum = "Sum", min = "Min", max = "Max")[name]
@@ -158,7 +168,8 @@ named_reduction <- function(x, index, word, name, call, ints = "", ...) {
   node <- lazy_node(x, call)
   if (is.na(index)) stop_open(name, node, call)
   check_real_reduction(node, name, call)
-  lazy_reduce(x, word, index, call, ints = ints, given = check_settings(list(...), call_settings, call))
+  taken <- take_ranges(x, list(...), call)
+  lazy_reduce(taken$x, word, index, call, ints = ints, given = check_settings(taken$more, call_settings, call))
 }
 
 arg_reduction <- function(x, index, word, name, call, ...) {
@@ -211,7 +222,8 @@ weighted_reduction <- function(x, index, weight, word, name, call, ...) {
   }
   weight <- if (!is.null(weight)) weight_node(weight, index, call)
   if (!is.null(weight)) op_node(name, list(node, weight), 1L, call = call) # sizes fit
-  lazy_reduce(x, word, index, call, weight, given = check_settings(list(...), call_settings, call))
+  taken <- take_ranges(x, list(...), call)
+  lazy_reduce(taken$x, word, index, call, weight, given = check_settings(taken$more, call_settings, call))
 }
 #' @rdname lazy_reductions
 #' @export

@@ -312,5 +312,6 @@ run_flat <- function(text, flat, given = NULL, call = NULL, ranges = NULL) {
       if (!is.null(attr(x, "dimnames")) && is.null(labels[[place[k] + 1L]])) labels[place[k] + 1L] <- list(rownames(x))
     }
   }
-  run_input(engine_formula(text, flat$declared, call), list(data = data, rows = rows, row_names = labels), given, call)
+  run_input(engine_formula(text, flat$declared, call, !is.null(ranges)), list(data = data, rows = rows, row_names = labels),
+            ranges, run_settings(given, call), call)
 }

@@ -96,22 +96,22 @@ linear_system <- function(a, ridge, call) {
   node <- lazy_node(a, call)
   real_only(node, "solve", call)
   if (node$dim != 1L) stop_input("`a`", sprintf("a lazy matrix with entries of %d components", node$dim), "entries of one component", call)
-  parts <- split_identity(node)
+  ranges <- .subset2(a, "ranges")
+  parts <- if (is.null(ranges)) split_identity(node)
   if (!is.null(parts)) {
     node <- parts$node
     ridge <- ridge + parts$factor
   }
-  scale <- check_symmetric(node, size[1L], call) + abs(ridge)
-  ranges <- .subset2(a, "ranges")
-  list(n = size[1L], node = node, ridge = ridge, scale = scale, times = function(p) kernel_times(node, p, ranges, call) + ridge * p)
+  scale <- check_symmetric(node, size[1L], call, ranges) + abs(ridge)
+  list(n = size[1L], node = node, ranges = ranges, ridge = ridge, scale = scale, times = function(p) kernel_times(node, p, ranges, call) + ridge * p)
 }
 
 # Some rows against the columns: a matrix that passes and is not symmetric is still found by its residual. Gives
 # the largest sum of a row.
-check_symmetric <- function(node, n, call) {
+check_symmetric <- function(node, n, call, ranges) {
   at <- unique(round(seq(1, n, length.out = min(n, 5L))))
-  rows <- dense_values(node, at, NULL, call)
-  columns <- dense_values(transpose_node(node), at, NULL, call)
+  rows <- dense_values(node, at, NULL, call, ranges)
+  columns <- dense_values(transpose_node(node), at, NULL, call, t_ranges(ranges))
   if (anyNA(rows)) stop_input("`a`", "a lazy matrix with NA or NaN", "numbers", call)
   if (max(abs(rows - columns)) > rounding_level() * 100 * max(abs(rows))) stop_asymmetric(call)
   max(rowSums(abs(rows)))
@@ -247,7 +247,7 @@ preconditioner <- function(system, kind, rank, call) {
 
 # K close to L L' with the rows of the largest remaining diagonal: list(factor n x k, left: mean of the remaining diagonal).
 pivoted_cholesky <- function(system, rank, call) {
-  left <- as.vector(pair_values(system$node, seq_len(system$n), seq_len(system$n), call))
+  left <- as.vector(pair_values(system$node, seq_len(system$n), seq_len(system$n), call, system$ranges))
   largest <- max(left, 0)
   check_pivots(left, largest, system$ridge, call)
   factor <- matrix(0, system$n, rank)
@@ -255,7 +255,7 @@ pivoted_cholesky <- function(system, rank, call) {
   while (k < rank) {
     p <- which.max(left)
     if (left[p] <= max(1e-14 * largest, 1e-3 * system$ridge)) break
-    row <- as.vector(dense_values(system$node, p, NULL, call))
+    row <- as.vector(dense_values(system$node, p, NULL, call, system$ranges))
     if (k > 0L) row <- row - as.vector(factor[, seq_len(k), drop = FALSE] %*% factor[p, seq_len(k)])
     k <- k + 1L
     factor[, k] <- row / sqrt(left[p])
@@ -272,14 +272,14 @@ check_pivots <- function(left, largest, ridge, call) {
 
 nystrom <- function(system, rank, call) {
   at <- sort(sample.int(system$n, rank))
-  columns <- dense_values(system$node, NULL, at, call)
+  columns <- dense_values(system$node, NULL, at, call, system$ranges)
   columns <- matrix(columns, system$n, rank)
   e <- eigen(columns[at, , drop = FALSE], symmetric = TRUE)
   largest <- max(abs(e$values))
   if (min(e$values) + system$ridge < -1e-8 * largest) stop_indefinite("a block of it has a negative eigenvalue", system$ridge, call)
   keep <- e$values > 1e-12 * largest
   factor <- columns %*% (e$vectors[, keep, drop = FALSE] %*% diag(1 / sqrt(e$values[keep]), sum(keep)))
-  all <- as.vector(pair_values(system$node, seq_len(system$n), seq_len(system$n), call))
+  all <- as.vector(pair_values(system$node, seq_len(system$n), seq_len(system$n), call, system$ranges))
   list(factor = factor, left = mean(pmax(all - rowSums(factor^2), 0)), largest = max(all))
 }
 

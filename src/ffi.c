@@ -277,6 +277,16 @@ static const int64_t *whole_numbers(SEXP x)
   return out;
 }
 
+/* Numbers of intervals: they do not decrease, and end with all of them. */
+static bool are_slices(const int64_t *slice, R_xlen_t n, R_xlen_t intervals)
+{
+  int64_t before = 0;
+
+  for (R_xlen_t k = 0; k < n; before = slice[k++])
+    if (slice[k] < before) return false;
+  return before == intervals;
+}
+
 /* list(rows, slices, items, rows, slices, items): of rows i over items j, then of rows j over items i, as
  * ke_ranges wants them; R/ranges.R has checked them against the data. */
 static const ke_ranges *take_ranges(SEXP x)
@@ -296,7 +306,8 @@ static const ke_ranges *take_ranges(SEXP x)
                          .row = whole_numbers(VECTOR_ELT(x, 3 * k)),
                          .slice = whole_numbers(VECTOR_ELT(x, 3 * k + 1)),
                          .item = whole_numbers(VECTOR_ELT(x, 3 * k + 2))};
-    if (XLENGTH(VECTOR_ELT(x, 3 * k + 2)) != 2 * (n ? out[k].slice[n - 1] : 0))
+    if (XLENGTH(VECTOR_ELT(x, 3 * k + 2)) % 2 != 0 ||
+        !are_slices(out[k].slice, n, XLENGTH(VECTOR_ELT(x, 3 * k + 2)) / 2))
       Rf_error("ranges: two borders an interval are needed");
   }
   return out;

@@ -69,10 +69,20 @@ static inline int64_t ke_min(int64_t a, int64_t b)
   return a < b ? a : b;
 }
 
+static inline int64_t ke_max(int64_t a, int64_t b)
+{
+  return a > b ? a : b;
+}
+
 /* a / b, upwards; a >= 0, b > 0 */
 static inline int64_t ke_parts(int64_t a, int64_t b)
 {
   return a / b + (a % b != 0);
+}
+
+static inline int64_t ke_round_up(int64_t a, int64_t unit)
+{
+  return ke_parts(a, unit) * unit;
 }
 
 #endif

@@ -143,6 +143,30 @@ static ke_status check_vector(ke_parser *p, int pos, int op, const ke_value *v, 
   }
 }
 
+/* Orders of special functions; where one is no constant, the value is NaN outside these. */
+static ke_status check_order(ke_parser *p, int pos, int op, const ke_value *v)
+{
+  const ke_node *n;
+  double order, least = 0, most = 1000;
+  bool whole = false, zero = true;
+
+  switch (op) {
+  case KE_OP_Polygamma: whole = true; break;
+  case KE_OP_BesselK: least = -most; break;
+  case KE_OP_Matern:
+  case KE_OP_MaternKernel: zero = false; break;
+  default: return KE_OK;
+  }
+  n = v[1].node;
+  order = n->value;
+  /* derivatives go on to higher orders */
+  if (n->op != KE_N_CONST || p->template_pos >= 0) return KE_OK;
+  if (order >= least && order <= most && !(whole && order != floor(order)) && (zero || order > 0))
+    return KE_OK;
+  return ke_parse_fail(p, KE_ERR_PARSE, pos, "the order in %s is %g, allowed is %s%g to %g", ke_ops[op].name, order,
+                       whole ? "a whole number from " : zero ? "" : "a number above ", least, most);
+}
+
 ke_status ke_parse_make(ke_parser *p, int pos, int op, const ke_value *v, const int *ints, ke_value *out)
 {
   const ke_node *child[KE_MAX_CHILD];
@@ -150,6 +174,7 @@ ke_status ke_parse_make(ke_parser *p, int pos, int op, const ke_value *v, const 
 
   if (ke_ops[op].kind == KE_SCALAR || (ke_ops[op].kind == KE_SUGAR && n <= 2))
     KE_TRY(check_broadcast(p, pos, op, v));
+  KE_TRY(check_order(p, pos, op, v));
   if (ke_ops[op].kind == KE_SUGAR) return ke_parse_template(p, pos, ke_ops[op].formula, v, n, out);
   if (ke_ops[op].kind == KE_VECTOR) KE_TRY(check_vector(p, pos, op, v, ints));
   for (int k = 0; k < n; k++) child[k] = v[k].node;
@@ -425,6 +450,16 @@ static const ke_reduction_name *find_reduction(const ke_parser *p, const ke_toke
   return NULL;
 }
 
+/* Words that differentiate may meet an operand in which there is no derivative. */
+static ke_status check_defined(ke_parser *p, int pos, const char *name)
+{
+  if (!p->g->undefined) return KE_OK;
+  return ke_parse_fail(p, KE_ERR_PARSE, pos,
+                       "%s needs the derivative of %s in operand %d of it, which the language does not "
+                       "have: that operand must not depend on the variable",
+                       name, ke_ops[p->g->undefined_op].name, p->g->undefined_operand + 1);
+}
+
 /* name(...): the name is read, '(' is next */
 static ke_status parse_call(ke_parser *p, const ke_token *name, ke_value *out)
 {
@@ -435,7 +470,10 @@ static ke_status parse_call(ke_parser *p, const ke_token *name, ke_value *out)
   which = find_reduction(p, name);
   if (which) return parse_reduction(p, name->pos, which, out);
   op = ke_op_find(p->text + name->pos, (size_t)name->length);
-  if (op >= 0 && ke_ops[op].kind == KE_WORD) return ke_word_of(op)(p, name->pos, out);
+  if (op >= 0 && ke_ops[op].kind == KE_WORD) {
+    KE_TRY(ke_word_of(op)(p, name->pos, out));
+    return check_defined(p, name->pos, ke_ops[op].name);
+  }
   if (op >= 0) return parse_operation(p, name->pos, op, out);
   if (spelled(p, name, "Vi") || spelled(p, name, "Vj") || spelled(p, name, "Pm"))
     return ke_parse_fail(p, KE_ERR_PARSE, name->pos,

@@ -133,7 +133,7 @@ static ke_status common_rows(const ke_formula *f, const ke_call *call, int categ
 
 /* ---- which backend ---- */
 /* Worth a compile of 0.1 to 0.2 s? By formula and sizes only: the same call twice takes the same way. */
-static bool worth_compiling(const ke_plan *plan, int64_t size_i, int64_t size_j)
+static bool worth_compiling(const ke_plan *plan, const ke_ranges *ranges, int64_t size_i, int64_t size_j)
 {
   double saved = 0, pairs, rows, items;
 
@@ -142,7 +142,7 @@ static bool worth_compiling(const ke_plan *plan, int64_t size_i, int64_t size_j)
     if (p->kind != KE_PASS_PAIRS) continue;
     rows = p->kept == KE_I ? (double)size_i : p->kept == KE_J ? (double)size_j : 1;
     items = p->red == KE_I ? (double)size_i : (double)size_j;
-    pairs = rows * items;
+    pairs = p->ranged ? ke_ranges_pairs(ke_ranges_of(ranges, p->kept)) : rows * items;
     saved += pairs * p->cost / 16 * (p->fused ? 0.15 : 0.6);
   }
   return saved > 2e8; /* ns */
@@ -210,7 +210,7 @@ static ke_status choose_kernels(ke_formula *f, variant *v, const ke_call *call, 
                                 ke_kernel **out, ke_report *report, ke_error *err)
 {
   bool compile = call->backend == KE_BACKEND_COMPILED ||
-                 (call->backend == KE_BACKEND_AUTO && worth_compiling(v->plan, size_i, size_j));
+                 (call->backend == KE_BACKEND_AUTO && worth_compiling(v->plan, call->ranges, size_i, size_j));
   ke_status st;
 
   if (compile) {
@@ -239,6 +239,8 @@ ke_status ke_formula_run(ke_formula *f, const ke_call *call, double *const *out,
   variant *v;
 
   *report = (ke_report){.compiled = false};
+  if (f->graph.ranged && !call->ranges)
+    return ke_fail(err, KE_ERR_INPUT, -1, "a formula over ranges needs them at each call");
   KE_TRY(common_rows(f, call, 0, &run.size_i, err));
   KE_TRY(common_rows(f, call, 1, &run.size_j, err));
   KE_TRY(variant_of(f, call->scheme, &v, err));

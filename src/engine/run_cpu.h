@@ -17,6 +17,14 @@ typedef struct {
   const int64_t *row, *slice, *item;
 } ke_ranges;
 
+/* Of the two in ke_run.ranges, those of the rows of `side`; NULL if there are none. */
+static inline const ke_ranges *ke_ranges_of(const ke_ranges *both, int side)
+{
+  return both ? &both[side == KE_I ? 0 : 1] : NULL;
+}
+/* Pairs of a row and an item, roughly (a double). */
+double ke_ranges_pairs(const ke_ranges *ranges);
+
 typedef struct {
   const double *const *data; /* one pointer an argument: rows of its side x width, column-major */
   int64_t size_i, size_j;    /* rows of the two sides, >= 0 */

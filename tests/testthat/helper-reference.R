@@ -38,6 +38,40 @@ c_pow <- function(x, y) {
   out
 }
 
+# psigamma() and besselK() but for what R has no value for
+poly_gamma <- function(x, n) {
+  whole <- !is.na(n) & is.finite(n) & n >= 0 & n == floor(n)
+  at_zero <- !is.na(x) & x == 0 & whole & n %% 2 == 0
+  out <- quiet(psigamma(x, where(whole, n, none(n))))
+  out[which(!whole)] <- NaN
+  out[which(at_zero)] <- -1 / x[which(at_zero)]
+  out[which(whole & x == -Inf)] <- NaN
+  out
+}
+
+bessel_k <- function(x, nu) {
+  ok <- !is.na(x) & is.finite(nu)
+  out <- quiet(besselK(where(ok, x, 1 + none(x)), where(ok, abs(nu), none(nu))))
+  out[which(x == Inf)] <- 0
+  out[!ok] <- NaN
+  out
+}
+
+# (-2)^m times the m-th derivative of the Matern function of s^2
+matern <- function(x, nu, m) {
+  ok <- !is.na(x) & x >= 0 & is.finite(nu) & nu > 0 & is.finite(m) & m >= 0
+  x <- where(ok, x, 1 + none(x))
+  nu <- where(ok, nu, 1 + none(nu))
+  p <- nu - where(ok, m, none(m))
+  s <- sqrt(x)
+  out <- 2^(1 - nu) / gamma(nu) * s^p * bessel_k(s, p)
+  out[which(x == Inf)] <- 0
+  at <- which(x == 0)
+  out[at] <- where(p > 0, quiet(gamma(p)) / gamma(nu) / 2^(nu - p), none(p))[at]
+  out[!ok] <- NaN
+  out
+}
+
 round_away <- function(a) sign(a) * floor(abs(a) + 0.5)
 
 components <- function(f) lapply(seq_len(dim(f)[3]), function(k) f[, , k, drop = FALSE])
@@ -196,6 +230,11 @@ ref_ops <- list(
   Hypot       = function(a, b) where(is.infinite(a) | is.infinite(b), Inf + none(a), sqrt(a^2 + b^2)),
   Erf         = function(a) sign(a) * pgamma(a^2, 0.5),
   Erfc        = function(a) 2 * pnorm(a * sqrt(2), lower.tail = FALSE),
+  Lgamma      = function(a) lgamma(a),
+  Digamma     = function(a) poly_gamma(a, none(a)),
+  Polygamma   = function(a, b) poly_gamma(a, b),
+  BesselK     = function(a, b) bessel_k(a, b),
+  Matern      = function(a, b, c) matern(a, b, c),
   Sigmoid     = function(a) plogis(a),
   Softplus    = function(a) pmax(0, a) + log1p(exp(-abs(a))),
   Floor       = function(a) floor(a),
@@ -279,6 +318,10 @@ ref_ops <- list(
     u <- sqrt(5 * g * ref_sqdist(x, y))
     times((1 + u + u^2 / 3) * exp(-u), b)
   }, same = 2:3),
+  MaternKernel   = vec(function(g, nu, x, y, b) {
+    r2 <- 2 * nu * g * ref_sqdist(x, y)
+    times(array(matern(r2, c(nu) + none(r2), none(r2)), dim(r2)), b)
+  }, same = 3:4),
   CauchyKernel   = vec(function(g, x, y, b) times(1 / (1 + g * ref_sqdist(x, y)), b), same = 2:3),
   InverseMultiquadricKernel = vec(function(g, x, y, b) times(1 / sqrt(1 + g * ref_sqdist(x, y)), b), same = 2:3),
   RationalQuadraticKernel   = vec(function(g, a, x, y, b) times((1 + g * ref_sqdist(x, y) / (2 * a))^-a, b), same = 3:4),

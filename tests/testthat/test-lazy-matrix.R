@@ -176,3 +176,44 @@ test_that("what needs a dense matrix gets one, or an error that says what to do"
   expect_error(det(K), class = "keops_error_input")
   expect_error(qr(K), class = "keops_error_input")
 })
+
+test_that("block-sparse ranges restrict sums, products, entries, gradients and systems", {
+  set.seed(12)
+  x <- matrix(rnorm(16), 8)
+  y <- matrix(rnorm(12), 6)
+  keep <- matrix(c(TRUE, FALSE, TRUE, FALSE, TRUE, FALSE), 3)
+  r <- keops_ranges(c(1, 1, 1, 2, 2, 3, 3, 3), c(1, 1, 1, 1, 2, 2), keep)
+  mask <- keep[c(1, 1, 1, 2, 2, 3, 3, 3), c(1, 1, 1, 1, 2, 2)]
+  K <- exp(-sqdist(Vi(x), Vj(y)))
+  full <- as.matrix(K)
+  A <- full * mask
+  for (S in list(K * r, r * K)) {
+    expect_equal(as.matrix(S), A)
+    expect_equal(S %*% 1:6, A %*% 1:6)
+    expect_equal(t(S) %*% 1:8, t(A) %*% 1:8)
+    expect_equal(rowSums(S), rowSums(A))
+    expect_equal(sum(2 * S), 2 * sum(A))
+    expect_equal(diag(S), diag(A[1:6, ]))
+    expect_equal(S[4:5, 3], A[4:5, 3])
+    expect_equal(S[c(1, 20, 48)], A[c(1, 20, 48)])
+  }
+  expect_equal(as.vector(max(K, "j", ranges = r)), apply(ifelse(mask, full, -Inf), 1, max))
+  expect_equal(as.vector(argmin(K, "i", ranges = r)), apply(ifelse(mask, full, Inf), 2, which.min))
+  expect_equal(as.vector(logsumexp(K, "j", ranges = r)), log(rowSums(ifelse(mask, exp(full), 0))))
+  masked_sum <- function(x) sum(as.matrix(exp(-sqdist(Vi(x), Vj(y)))) * mask)
+  step <- replace(0 * x, 3, 1e-5)
+  expect_equal(keops_grad(K * r, x)[3], (masked_sum(x + step) - masked_sum(x - step)) / 2e-5, tolerance = 1e-7)
+  step <- replace(0 * y, 2, 1e-5)
+  shifted <- function(y) sum(as.matrix(exp(-sqdist(Vi(x), Vj(y)))) * mask)
+  expect_equal(keops_grad(K * r, y)[2], (shifted(y + step) - shifted(y - step)) / 2e-5, tolerance = 1e-7)
+
+  blocks <- keops_ranges(c(1, 1, 1, 2, 2, 3, 3, 3), keep = diag(3) > 0)
+  S <- exp(-sqdist(Vi(x), Vj(x))) * blocks
+  D <- exp(-as.matrix(dist(x))^2) * outer(c(1, 1, 1, 2, 2, 3, 3, 3), c(1, 1, 1, 2, 2, 3, 3, 3), "==")
+  for (precond in c("none", "nystrom", "pivchol")) {
+    expect_equal(solve(S, 1:8, ridge = 0.1, tol = 1e-10, precond = precond), solve(D + 0.1 * diag(8), 1:8), ignore_attr = TRUE, tolerance = 1e-7)
+  }
+  expect_error(K * blocks, class = "keops_error_input", regexp = "8 x 8")
+  other <- keops_ranges(c(1, 1, 1, 2, 2, 3, 3, 3), c(1, 1, 1, 1, 2, 2), !keep)
+  expect_error(K * r + K * other, class = "keops_error_input", regexp = "different")
+})
