@@ -118,6 +118,11 @@ compile_settings <- function(call = NULL) {
     session_cache(), session$version)
 }
 
+# ---- lazy matrices ----
+
+# list(text, leaf, side, name, declared) of nodes: see lazy_flat().
+engine_lazy_text <- function(nodes, swap, becomes) .Call(ffi_lazy_text, nodes, swap, becomes)
+
 # ---- tables ----
 
 engine_operations <- function() .Call(ffi_op_table)

@@ -140,7 +140,11 @@ run_operator <- function(text, declared, settings, args, inner_dim, ranges, take
 }
 
 run_once <- function(entry, args, inner_dim, ranges, settled, call) {
-  input <- take_args(args, entry$info, inner_dim, call)
+  run_input(entry, take_args(args, entry$info, inner_dim, call), ranges, settled, call)
+}
+
+# `input` as take_args() gives it: data that have passed the gate.
+run_input <- function(entry, input, ranges, settled, call) {
   sizes <- side_sizes(entry$info, input$rows)
   borders <- if (!is.null(ranges)) check_ranges(ranges, sizes, call)
   start <- if (settled$verbose) proc.time()[["elapsed"]]

@@ -7,6 +7,7 @@ session <- new.env(parent = emptyenv())
 session$keys <- character()
 session$handles <- list()
 session$said <- character()
+session$leaves <- 0
 
 check_choice <- function(choices) {
   force(choices)

@@ -1,6 +1,6 @@
 /* The R border: reads R's arguments, calls the engine, gives R a value back.
  *
- * With init.c the only file that includes R. R may jump out of any allocation, so whatever the engine
+ * With init.c and lazy_text.c the only file that includes R. R may jump out of any allocation, so whatever the engine
  * hands over gets its owner (an external pointer with a finalizer) before it exists, and a failure of
  * the engine goes back as a value, a record of class "keops_engine_error", that R/engine.R turns into a
  * condition. Rf_error is for arguments of the wrong type only: they are R/'s own mistakes. */

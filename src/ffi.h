@@ -1,4 +1,4 @@
-/* The .Call routines of ffi.c; R/engine.R says what each is given and gives back. */
+/* The .Call routines of ffi.c and lazy_text.c; R/engine.R says what each is given and gives back. */
 #ifndef FFI_H
 #define FFI_H
 
@@ -25,5 +25,8 @@ SEXP ffi_cuda_info(void);
 SEXP ffi_cuda_release(void);
 SEXP ffi_cuda_ms(void);
 SEXP ffi_cuda_source(SEXP handle, SEXP real_bytes, SEXP sizes, SEXP arch, SEXP nvrtc, SEXP compile);
+
+/* lazy_text.c */
+SEXP ffi_lazy_text(SEXP nodes, SEXP swap, SEXP becomes);
 
 #endif

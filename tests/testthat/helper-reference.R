@@ -88,7 +88,7 @@ put_components <- function(f, start, d) {
 }
 times <- function(s, v) apply_op("Mult", list(s, v))
 plus <- function(a, b) apply_op("Add", list(a, b))
-sqdist <- function(x, y) sum_components((x - y)^2)
+ref_sqdist <- function(x, y) sum_components((x - y)^2)
 
 # s has 1, d or d^2 components (row-major), f has d.
 weighted_sqnorm <- function(s, f) {
@@ -263,7 +263,7 @@ ref_ops <- list(
   SqNorm2     = vec(function(f) sum_components(f^2)),
   Norm2       = vec(function(f) sqrt(sum_components(f^2))),
   Normalize   = vec(function(f) times(f, ref_ops$Rsqrt(sum_components(f^2)))),
-  SqDist      = vec(function(f, g) sqdist(f, g), same = 1:2),
+  SqDist      = vec(function(f, g) ref_sqdist(f, g), same = 1:2),
   SqNormIso   = vec(function(s, f) s * sum_components(f^2)),
   SqNormDiag  = vec(function(s, f) sum_components(s * f^2)),
   SymSqNorm   = vec(function(s, f) weighted_sqnorm(s, f)),
@@ -307,26 +307,26 @@ ref_ops <- list(
   ComplexExp     = vec(one_complex(function(z) exp(z))),
   ComplexExp1j   = vec(function(f) to_real(exp(1i * f))),
 
-  GaussKernel    = vec(function(g, x, y, b) times(exp(-g * sqdist(x, y)), b), same = 2:3),
-  LaplaceKernel  = vec(function(g, x, y, b) times(exp(-sqrt(g * sqdist(x, y))), b), same = 2:3),
-  Matern12Kernel = vec(function(g, x, y, b) times(exp(-sqrt(g * sqdist(x, y))), b), same = 2:3),
+  GaussKernel    = vec(function(g, x, y, b) times(exp(-g * ref_sqdist(x, y)), b), same = 2:3),
+  LaplaceKernel  = vec(function(g, x, y, b) times(exp(-sqrt(g * ref_sqdist(x, y))), b), same = 2:3),
+  Matern12Kernel = vec(function(g, x, y, b) times(exp(-sqrt(g * ref_sqdist(x, y))), b), same = 2:3),
   Matern32Kernel = vec(function(g, x, y, b) {
-    u <- sqrt(3 * g * sqdist(x, y))
+    u <- sqrt(3 * g * ref_sqdist(x, y))
     times((1 + u) * exp(-u), b)
   }, same = 2:3),
   Matern52Kernel = vec(function(g, x, y, b) {
-    u <- sqrt(5 * g * sqdist(x, y))
+    u <- sqrt(5 * g * ref_sqdist(x, y))
     times((1 + u + u^2 / 3) * exp(-u), b)
   }, same = 2:3),
   MaternKernel   = vec(function(g, nu, x, y, b) {
-    r2 <- 2 * nu * g * sqdist(x, y)
+    r2 <- 2 * nu * g * ref_sqdist(x, y)
     times(array(matern(r2, c(nu) + none(r2), none(r2)), dim(r2)), b)
   }, same = 3:4),
-  CauchyKernel   = vec(function(g, x, y, b) times(1 / (1 + g * sqdist(x, y)), b), same = 2:3),
-  InverseMultiquadricKernel = vec(function(g, x, y, b) times(1 / sqrt(1 + g * sqdist(x, y)), b), same = 2:3),
-  RationalQuadraticKernel   = vec(function(g, a, x, y, b) times((1 + g * sqdist(x, y) / (2 * a))^-a, b), same = 3:4),
-  EnergyKernel   = vec(function(x, y, b) times(-sqrt(sqdist(x, y)), b), same = 1:2),
-  ThinPlateKernel = vec(function(x, y, b) times(ref_ops$XLogX(sqdist(x, y)) / 2, b), same = 1:2),
+  CauchyKernel   = vec(function(g, x, y, b) times(1 / (1 + g * ref_sqdist(x, y)), b), same = 2:3),
+  InverseMultiquadricKernel = vec(function(g, x, y, b) times(1 / sqrt(1 + g * ref_sqdist(x, y)), b), same = 2:3),
+  RationalQuadraticKernel   = vec(function(g, a, x, y, b) times((1 + g * ref_sqdist(x, y) / (2 * a))^-a, b), same = 3:4),
+  EnergyKernel   = vec(function(x, y, b) times(-sqrt(ref_sqdist(x, y)), b), same = 1:2),
+  ThinPlateKernel = vec(function(x, y, b) times(ref_ops$XLogX(ref_sqdist(x, y)) / 2, b), same = 1:2),
   PeriodicKernel = vec(function(g, p, x, y, b) {
     times(exp(-2 * times(g, sum_components(sin(pi * times(x - y, 1 / p))^2))), b)
   }, same = 3:4)
