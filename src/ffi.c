@@ -446,11 +446,12 @@ SEXP ffi_formula_run(SEXP handle, SEXP data, SEXP rows, SEXP real_bytes, SEXP ba
 /* A list of columns, one entry an operation: domains are matrices with a row an operation. */
 SEXP ffi_op_table(void)
 {
-  static const char *const names[] = {"name", "kind", "arity", "nint", "low", "high", "smooth"};
+  static const char *const names[] = {"name", "kind", "arity", "nint", "low", "high",
+                                      "smooth", "deriv", "about"};
   const ke_op_info *table;
   int n = ke_op_table(&table);
-  SEXP out = PROTECT(named_list(7, names));
-  SEXP name, kind, arity, nint, low, high, smooth;
+  SEXP out = PROTECT(named_list(9, names));
+  SEXP name, kind, arity, nint, low, high, smooth, deriv, about;
 
   SET_VECTOR_ELT(out, 0, name = Rf_allocVector(STRSXP, n));
   SET_VECTOR_ELT(out, 1, kind = Rf_allocVector(STRSXP, n));
@@ -459,15 +460,19 @@ SEXP ffi_op_table(void)
   SET_VECTOR_ELT(out, 4, low = Rf_allocMatrix(REALSXP, n, 3));
   SET_VECTOR_ELT(out, 5, high = Rf_allocMatrix(REALSXP, n, 3));
   SET_VECTOR_ELT(out, 6, smooth = Rf_allocVector(LGLSXP, n));
+  SET_VECTOR_ELT(out, 7, deriv = Rf_allocMatrix(STRSXP, n, 3));
+  SET_VECTOR_ELT(out, 8, about = Rf_allocVector(STRSXP, n));
   for (int k = 0; k < n; k++) {
     SET_STRING_ELT(name, k, Rf_mkChar(table[k].name));
     SET_STRING_ELT(kind, k, Rf_mkChar(table[k].kind));
     INTEGER(arity)[k] = table[k].arity;
     INTEGER(nint)[k] = table[k].nint;
     LOGICAL(smooth)[k] = table[k].smooth;
+    SET_STRING_ELT(about, k, Rf_mkChar(table[k].about));
     for (int a = 0; a < 3; a++) {
       REAL(low)[k + a * n] = table[k].low[a];
       REAL(high)[k + a * n] = table[k].high[a];
+      SET_STRING_ELT(deriv, k + a * n, Rf_mkChar(table[k].deriv[a]));
     }
   }
   UNPROTECT(1);

@@ -88,6 +88,8 @@ typedef struct {
   int arity, nint;
   double low[3], high[3]; /* domains of a scalar operation */
   bool smooth;            /* has a derivative in each argument */
+  const char *deriv[3];   /* of a scalar operation, in $0 $1 $2; "" zero, "?" not in the language */
+  const char *about;      /* its value; of others "operands|dimension|value" */
 } ke_op_info;
 int ke_op_table(const ke_op_info **table); /* number of rows */
 int ke_reduction_table(const char *const **names);

@@ -19,6 +19,7 @@ typedef struct {
   const char *deriv[3]; /* formulas in $0 $1 $2; "" or NULL: a step; "?": undefined */
   double domain[3][2];
   const char *formula;  /* SUGAR: what it stands for */
+  const char *about;    /* for the help page: see op_list.h */
 } ke_op;
 
 extern const ke_op ke_ops[KE_OP_COUNT];

@@ -349,10 +349,12 @@ int ke_op_table(const ke_op_info **table)
                       .kind = kinds[ke_ops[op].kind],
                       .arity = ke_ops[op].arity,
                       .nint = ke_ops[op].nint,
+                      .about = ke_ops[op].about,
                       .smooth = true};
     for (int k = 0; k < 3; k++) {
       t->low[k] = ke_ops[op].domain[k][0];
       t->high[k] = ke_ops[op].domain[k][1];
+      t->deriv[k] = ke_ops[op].deriv[k] ? ke_ops[op].deriv[k] : "";
       if (ke_ops[op].kind == KE_SCALAR && k < t->arity && !*ke_ops[op].deriv[k]) t->smooth = false;
     }
   }

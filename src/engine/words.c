@@ -264,7 +264,7 @@ ke_status word_Var(ke_parser *p, int pos, ke_value *out)
 
 /* ---- table ---- */
 static const ke_word table[KE_OP_COUNT] = {
-#define WORD_OP(name, arity, ints) [KE_OP_##name] = word_##name,
+#define WORD_OP(name, arity, ints, about) [KE_OP_##name] = word_##name,
 #include "op_list.h"
 };
 
