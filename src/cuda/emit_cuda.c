@@ -10,6 +10,7 @@
 #include "emit_cuda.h"
 
 #include "emit.h"
+#include "op.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -436,6 +437,14 @@ static ke_status check_kinds(const ke_pass *pass, ke_error *err)
     if (!text_of(pass->reduce[q].kind))
       return ke_fail(err, KE_ERR_DEVICE, -1, "this reduction (kind %d) is not available on GPUs",
                      (int)pass->reduce[q].kind);
+  for (int32_t k = 0; k < pass->pair.ncode; k++)
+    switch (pass->pair.code[k].op) {
+    case KE_OP_Polygamma:
+    case KE_OP_BesselK:
+    case KE_OP_Matern:
+      return ke_fail(err, KE_ERR_DEVICE, -1, "%s is not available on GPUs", ke_ops[pass->pair.code[k].op].name);
+    default: break;
+    }
   return KE_OK;
 }
 
