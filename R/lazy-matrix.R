@@ -352,7 +352,6 @@ on_ranges <- function(values, count) {
 }
 
 #' @rdname lazy_matrix
-#' @param value Not used: a lazy matrix has no places to assign to.
 #' @export
 setMethod("diag", "keops_lazytensor", function(x = 1, nrow, ncol, names = TRUE) {
   call <- sys.call()

@@ -408,10 +408,10 @@ lazy_word2 <- function(x, y, word, dim, call = sys.call(-1L)) {
 #' matrices. Positions count from 1.
 #'
 #' @param x,y,z,s,m,v,a,b Lazy matrices, or numbers. `s` has one component (a factor), as many as `x` (a factor for each) or
-#'   their square (a symmetric matrix, row by row). `m` of `matvecmult()` holds a matrix row by row.
+#'   their square (a symmetric matrix, row by row). `m` of `matvecmult()` holds a matrix row by row;
+#'   of `elem()`, `elemT()`, `keops_extract()` and `extractT()` it is the (first) position, from 1.
 #' @param D Number of components of the result, of classes for `one_hot()`.
-#' @param m,n,d For `elem()` the position, from 1; for `elemT()` the position and the number of components; for `keops_extract()`
-#'   the first position and how many; for `extractT()` the first position and the number of components.
+#' @param n,d Numbers of components: of the result of `elemT()` and `extractT()`, taken by `keops_extract()`.
 #'
 #' @details
 #' \describe{

@@ -50,7 +50,8 @@
 #' @seealso [grid_cluster()] for clusters.
 #'
 #' @examples
-#' # A Gaussian kernel sum whose far pairs are left out, coarse to fine: cubes of side 0.1 are clusters, and
+#' # A Gaussian kernel sum whose far pairs are left out, coarse to fine:
+#' # cubes of side 0.1 are clusters, and
 #' # two of them see each other if their centres are closer than 6 s plus the cubes' diagonal.
 #' set.seed(1)
 #' s <- 0.05
@@ -61,7 +62,8 @@
 #' j <- sort_clusters(list(y, b), grid_cluster(y, 0.1))
 #' centre_i <- cluster_centroids(i$x, i$cluster)
 #' centre_j <- cluster_centroids(j$x[[1]], j$cluster)
-#' distance <- sqrt(outer(centre_i[, 1], centre_j[, 1], "-")^2 + outer(centre_i[, 2], centre_j[, 2], "-")^2)
+#' distance <- sqrt(outer(centre_i[, 1], centre_j[, 1], "-")^2 +
+#'                    outer(centre_i[, 2], centre_j[, 2], "-")^2)
 #' r <- keops_ranges(i$cluster, j$cluster, keep = distance < 6 * s + 0.1 * sqrt(2))
 #' r
 #' op <- keops_kernel("Sum_Reduction(Exp(-g * SqDist(x, y)) * b, 1)",
