@@ -480,7 +480,7 @@ finish_estimate <- function(best, starts, values, objective, problem, table, fre
   at_bound <- which(bound != "" & slope != 0)
   names <- table$name[free]
   if (best$code == 1L) {
-    warn_stopped(paste0("the optimiser stopped after ", best$iterations, " evaluations (`maxit` of keops_gp_control() is ", control$maxit, ")"),
+    warn_convergence(paste0("the optimiser stopped after ", best$iterations, " evaluations (`maxit` of keops_gp_control() is ", control$maxit, ")"),
                      call, best$iterations, max(abs(slope)))
   }
   if (length(at_bound) > 0L) {

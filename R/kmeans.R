@@ -79,7 +79,7 @@ keops_kmeans <- function(x, centers, iter.max = 100L, nstart = 1L, init = c("kme
     fit <- lloyd(task, start, iter.max, trace)
     if (is.null(best) || fit$total < best$total) best <- fit
   }
-  if (!best$converged) warn_stopped(paste0("k-means stopped after ", iter.max, " steps (`iter.max`) before it had converged"),
+  if (!best$converged) warn_convergence(paste0("k-means stopped after ", iter.max, " steps (`iter.max`) before it had converged"),
                                         call, iterations = best$iter, residual = best$moved)
   finish_kmeans(best, task, k, rownames(x), colnames(x), shown)
 }
@@ -222,13 +222,6 @@ fill_empty <- function(task, centers, found) {
 # A row that is none of the centres, where all distances are 0 by rounding only.
 lonely_point <- function(x, centers, label) {
   which(rowSums(x != centers[label, , drop = FALSE]) > 0)[1L]
-}
-
-warn_stopped <- function(message, call, iterations, residual) {
-  warning(structure(
-    class = c("keops_warning_convergence", "keops_warning", "warning", "condition"),
-    list(message = message, call = call, iterations = iterations, residual = residual)
-  ))
 }
 
 finish_kmeans <- function(fit, task, k, rows, columns, call) {

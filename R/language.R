@@ -1,55 +1,29 @@
-# Help page of the formula language; its words are rows of src/engine/op_list.h.
+# Help page of the formula language. Its tables are made from the engine's own (src/engine/op_list.h), when
+# `make document` runs; a test compares the page with them.
 
 #' Read and write the formula language
 #'
-#' What the text of [keops_kernel()] may hold. F, G, H stand for formulas, of dimension d; operands of an
-#' element-by-element operation have equal dimensions, or 1. Whole numbers in the text (positions, sizes,
-#' axes) count from 0, as in KeOps.
+#' What the text of [keops_kernel()] may hold. F, G, H stand for formulas; d is the dimension of F, d(G) that of G;
+#' m and n are whole numbers, v a variable, A a matrix or weights. Operands of an element-by-element operation have
+#' equal dimensions, or 1. Whole numbers in the text (positions, sizes, axes) count from 0, as in KeOps.
 #'
 #' @section Variables and numbers:
 #' Names declared in `args`; `Var(position, dimension, category)` with category 0 for i, 1 for j, 2 for a
-#' parameter. Numbers as in R (`2`, `0.5`, `1e-3`); `IntCst(n)`, `RatCst(p,q)`, `IntInv(n)`, `Zero(d)`.
+#' parameter. Numbers as in R (`2`, `0.5`, `1e-3`).
 #'
 #' @section Operators, loosest first:
 #' `< <= > >= == !=` (1 or 0), `F | G` (dot product), `+ -`, `* /`, unary `-`, `^` or `**` (from the right).
 #'
-#' @section Element by element:
-#' `Add Subtract Mult Divide Minus Inv Square Sqrt`, `Rsqrt` (0 at 0), `Pow(F,n)` for a whole number,
-#' `Powf(F,G)`, `Exp Exp2 Expm1 Log Log2 Log10 Log1p`, `XLogX` (0 at 0), `Sin Cos Tan Asin Acos Atan`,
-#' `Atan2(F,G)`, `Sinh Cosh Tanh Asinh Acosh Atanh`, `SinXDivX` (1 at 0), `Hypot(F,G)`, `Erf Erfc NormCdf`,
-#' `Sigmoid Softplus ReLU`, `Abs`, `Sign` (0 at 0), `Step` (1 at 0), `Floor Ceil Trunc RoundHalfAway`,
-#' `Round(F,d)` (halves away from zero), `Mod(F,G,H)` = F - G floor((F-H)/G), `Maximum(F,G)`,
-#' `Minimum(F,G)`, `Clamp(F,G,H)`, `ClampInt(F,a,b)`, `DiffClampInt(F,a,b)`, `IfElse(F,G,H)` (G where
-#' F >= 0), `Equal NotEqual LessThan LessOrEqual`, `And Or Not` (a number counts as true unless it is 0),
-#' `ExpSub(F,G)` = exp(F-G), 0 where F is -Inf.
-#'
-#' @section Sums, norms, distances:
-#' `Sum(F)`, `SumT(F,d)` (one component d times), `Scalprod(F,G)`, `SqNorm2 Norm2 Normalize`, `SqDist(F,G)`,
-#' `SqNormIso(s,F)`, `SqNormDiag(s,F)`, `SymSqNorm(A,F)`, `WeightedSqNorm(s,F)` and `WeightedSqDist(s,F,G)` with s of
-#' dimension 1, d or d^2, `SoftDTW_SqDist(F,G,h)`.
-#'
-#' @section Components, matrices, tensors (row-major):
-#' `Concat(F,G)`, `Elem(F,m)`, `ElemT(F,n,m)`, `Extract(F,start,n)`, `ExtractT(F,start,n)`, `OneHot(F,n)`, `Max Min ArgMax
-#' ArgMin` of the components, `MatVecMult(A,F)`, `VecMatMult(F,A)`, `TensorProd(F,G)`, `DifferenceMatrix(F,G)`,
-#' `TensorDot(F,G,[dims F],[dims G],[axes F],[axes G],[order])`, `Kron(F,G,[dims F],[dims G])`, `BSpline(knots,F,degree)`.
-#'
-#' @section Complex numbers (re, im, re, im, ...):
-#' `Real2Complex Imag2Complex ComplexReal ComplexImag Conj ComplexAbs ComplexSquareAbs ComplexAngle ComplexSum`,
-#' `ComplexSumT(F,d)`, `ComplexAdd ComplexSubtract ComplexMult ComplexDivide`, `ComplexScal(F,G)`,
-#' `ComplexRealScal(F,G)`, `ComplexExp ComplexExp1j`.
-#'
 #' @section Derivatives:
-#' `Grad(F,v,G)`: of a reduction the true gradient in the variable v with cotangent G, summed over all that v
-#' does not index; of a formula inside a reduction the derivative at each pair. `Diff(F,v,G)` (forward mode, in the
-#' direction G), `GradMatrix(F,v)`, `Divergence(F,v)`, `Laplacian(F,v)`, `TraceOperator(F,v)`,
-#' `AdjointOperator(F,v,G)`. At kinks: the slope of `Abs` and of a norm at 0 is 0, of `ReLU` 1; a minimum or
-#' maximum passes its derivative to the first item or component that attains it.
+#' `Grad(F,v,G)` of a reduction is the true gradient in the variable v with cotangent G, summed over all that v
+#' does not index; of a formula inside a reduction it is the derivative at each pair. At kinks: the slope of `Abs`
+#' and of a norm at 0 is 0, of `ReLU` 1; a minimum or maximum passes its derivative to the first item or component
+#' that attains it. The derivative in the order of `Polygamma`, `BesselK`, `Matern` and `MaternKernel` is an error.
 #'
 #' @section Kernels:
-#' With g an inverse squared length scale, b weights, r = sqrt(g |x - y|^2): `GaussKernel(g,x,y,b)`, `LaplaceKernel`
-#' and `Matern12Kernel` (exp(-r) b), `Matern32Kernel`, `Matern52Kernel`, `CauchyKernel`, `InverseMultiquadricKernel`, all with
-#' (g,x,y,b); `RationalQuadraticKernel(g,a,x,y,b)`, `PeriodicKernel(g,period,x,y,b)`, `EnergyKernel(x,y,b)`,
-#' `ThinPlateKernel(x,y,b)`.
+#' g is an inverse squared length scale, b weights, r = sqrt(g |x - y|^2). The kernel of any order is
+#' \deqn{\frac{2^{1-\nu}}{\Gamma(\nu)} s^\nu K_\nu(s) b, \quad s = \sqrt{2 \nu}\, r.}{2^(1-nu)/Gamma(nu) s^nu K_nu(s) b, s = sqrt(2 nu) r.}
+#' Its gradient is 0 where two points coincide.
 #'
 #' @section Reductions:
 #' Each is `<name>_Reduction(F, axis)`: axis 1 reduces over j and gives one row an i, axis 0 reduces over i and gives
@@ -61,7 +35,11 @@
 #' Minima, maxima and the least skip `NaN`; equal ones count in the order of the items; an index is `NA` where no
 #' item is left. Reductions may stand inside formulas.
 #'
+#' @eval language_tables()
 #' @name keops_formula
+#' @references
+#' Temme, N. M. (1975). On the numerical evaluation of the modified Bessel function of the third kind. *Journal of
+#' Computational Physics*, 19, 324-337.
 #' @seealso [keops_kernel()], [keops_grad()]
 #' @examples
 #' # three operations in one reduction
@@ -69,3 +47,83 @@
 #'                    c("g=Pm(1)", "x=Vi(2)", "y=Vj(2)", "b=Vj(1)"))
 #' op(list(1, matrix(0, 1, 2), matrix(c(0, 3, 0, 4), 2), c(1, 1)))
 NULL
+
+# The operations as a data frame: group, name, use, dim, value, slope (derivatives of those that go element
+# by element, one an operand).
+language_operations <- function() {
+  ops <- engine_operations()
+  about <- strsplit(ops$about, "|", fixed = TRUE)
+  scalar <- ops$kind == "scalar"
+  operands <- c("F", "F,G", "F,G,H")[pmax(ops$arity, 1L)]
+  data.frame(
+    group = language_group(ops$name, scalar),
+    name = ops$name,
+    use = paste0(ops$name, "(", ifelse(scalar, operands, vapply(about, `[`, "", 1L)), ")"),
+    dim = ifelse(scalar, "d", vapply(about, `[`, "", 2L)),
+    value = ifelse(scalar, ops$about, vapply(about, `[`, "", 3L)),
+    slope = vapply(seq_along(scalar), function(k) {
+      if (scalar[k]) slope_text(ops$deriv[k, seq_len(ops$arity[k])]) else ""
+    }, ""),
+    stringsAsFactors = FALSE
+  )
+}
+
+language_groups <- c("Operations element by element", "Sums, distances, matrices, tensors, constants",
+                     "Complex numbers (re, im, re, im, ...)", "Words for derivatives", "Kernel words")
+
+language_group <- function(name, scalar) {
+  group <- rep(language_groups[2], length(name))
+  group[grepl("Complex|^Conj$", name)] <- language_groups[3]
+  group[grepl("^(Grad|Diff|GradMatrix|Divergence|Laplacian|TraceOperator|AdjointOperator)$", name)] <- language_groups[4]
+  group[grepl("Kernel$", name)] <- language_groups[5]
+  group[scalar] <- language_groups[1]
+  group
+}
+
+# Rules in $0 $1 $2 as formulas in F, G, H.
+slope_text <- function(rules) {
+  rules[rules == ""] <- "0"
+  rules[rules == "?"] <- "error"
+  for (k in 0:2) rules <- gsub(paste0("$", k), c("F", "G", "H")[k + 1L], rules, fixed = TRUE)
+  paste(rules, collapse = "; ")
+}
+
+# What each reduction gives, for the ones that the engine has.
+language_reductions <- function() {
+  about <- c(
+    Sum = "sum", Min = "smallest item", Max = "largest item", ArgMin = "number of the smallest item",
+    ArgMax = "number of the largest item", Min_ArgMin = "smallest item and its number",
+    Max_ArgMax = "largest item and its number", LogSumExp = "log of the sum of e^F, or of e^F G",
+    LogSumExpWeight = "log of the sum of e^F G", SumSoftMaxWeight = "sum of e^F G over sum of e^F",
+    Max_SumShiftExp = "largest F, and the sum of e^(F - it)", KMin = "K smallest items",
+    ArgKMin = "numbers of the K smallest items", KMin_ArgKMin = "K smallest items and their numbers", Zero = "zero"
+  )
+  name <- engine_reductions()
+  text <- unname(about[name])
+  data.frame(use = paste0(name, "_Reduction"), value = ifelse(is.na(text), "", text), stringsAsFactors = FALSE)
+}
+
+# ---- as a help page ----
+
+language_tables <- function() {
+  ops <- language_operations()
+  sections <- vapply(language_groups, function(group) {
+    shown <- ops[ops$group == group, ]
+    if (group == language_groups[1]) {
+      return(rd_table(group, c("operation", "value", "derivative in each operand"), shown$use, shown$value, shown$slope))
+    }
+    rd_table(group, c("operation", "dimension", "value"), shown$use, shown$dim, shown$value)
+  }, "")
+  reductions <- language_reductions()
+  c("@rawRd", sections, rd_table("Table of reductions", c("reduction", "value"), reductions$use, reductions$value))
+}
+
+# A section with one table; the first column is code.
+rd_table <- function(title, heads, code, ...) {
+  rows <- do.call(paste, c(list(paste0("\\code{", rd_text(code), "}")), lapply(list(...), rd_text), sep = " \\tab "))
+  head <- paste0("\\strong{", heads, "}", collapse = " \\tab ")
+  paste0("\\section{", title, "}{\n\\tabular{", strrep("l", length(heads)), "}{\n",
+         paste0(c(head, rows), collapse = " \\cr\n"), "\n}\n}")
+}
+
+rd_text <- function(x) gsub("([\\\\%{}])", "\\\\\\1", x)

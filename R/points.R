@@ -158,6 +158,7 @@ check_columns <- function(parts, newdata, call, arg = "newdata") {
 
 # Rows of new data that a prediction can be made for, after na.action: list(x, complete, names).
 predictable_rows <- function(x, na.action, call) {
+  force(x) # its errors keep their class only outside the generic rowSums()
   complete <- is.finite(rowSums(x))
   if (!all(complete)) {
     kept <- na.action(as.data.frame(replace(x, !is.finite(x), NA)))

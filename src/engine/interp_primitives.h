@@ -103,7 +103,7 @@ KI_INLINE void store(real *p, vr v)
   }                                                                                                \
   ELEMENTWISE_##arity(name, cost)
 
-#define SCALAR_OP(name, arity, cost, value, derivatives, domains)                                  \
+#define SCALAR_OP(name, arity, cost, value, derivatives, domains, about)                                  \
   ELEMENTWISE(name, arity, cost, value)
 #define FUSED_OP(name, arity, cost, value) ELEMENTWISE(name, arity, cost, value)
 #include "op_list.h"
@@ -114,7 +114,7 @@ typedef void (*elementwise_fn)(const ki_args *);
 #define MODES_2(name) {name##_vv, name##_vs, name##_sv}
 #define MODES_3(name) {name##_vvv, NULL, NULL}
 static const elementwise_fn elementwise[KE_OP_COUNT][KI_MODES] = {
-#define SCALAR_OP(name, arity, cost, value, derivatives, domains)                                  \
+#define SCALAR_OP(name, arity, cost, value, derivatives, domains, about)                                  \
   [KE_OP_##name] = MODES_##arity(name),
 #define FUSED_OP(name, arity, cost, value) [KE_OP_##name] = MODES_##arity(name),
 #include "op_list.h"

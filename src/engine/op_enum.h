@@ -3,15 +3,15 @@
 #define KE_OP_ENUM_H
 
 enum {
-#define SCALAR_OP(name, arity, cost, value, derivatives, domains) KE_OP_##name,
+#define SCALAR_OP(name, arity, cost, value, derivatives, domains, about) KE_OP_##name,
 #include "op_list.h"
 #define FUSED_OP(name, arity, cost, value) KE_OP_##name,
 #include "op_list.h"
-#define VECTOR_OP(name, arity, ints) KE_OP_##name,
+#define VECTOR_OP(name, arity, ints, about) KE_OP_##name,
 #include "op_list.h"
-#define SUGAR_OP(name, arity, formula) KE_OP_##name,
+#define SUGAR_OP(name, arity, formula, about) KE_OP_##name,
 #include "op_list.h"
-#define WORD_OP(name, arity, ints) KE_OP_##name,
+#define WORD_OP(name, arity, ints, about) KE_OP_##name,
 #include "op_list.h"
   KE_OP_COUNT
 };

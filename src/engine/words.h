@@ -4,7 +4,7 @@
 
 #include "parse_words.h"
 
-#define WORD_OP(name, arity, ints) ke_status word_##name(ke_parser *p, int pos, ke_value *out);
+#define WORD_OP(name, arity, ints, about) ke_status word_##name(ke_parser *p, int pos, ke_value *out);
 #include "op_list.h"
 
 /* n operands and ')' */

@@ -150,7 +150,7 @@ static double operate(int op, double x, double y, double z)
   vr a = k_set(x), b = k_set(y), c = k_set(z), value = a;
 
   switch (op) {
-#define SCALAR_OP(name, arity, cost, value_, derivatives, domains)                                 \
+#define SCALAR_OP(name, arity, cost, value_, derivatives, domains, about)                                 \
   case KE_OP_##name:                                                                               \
     value = value_;                                                                                \
     break;

@@ -137,7 +137,7 @@ static double plain_value(int op, double a, double b, double c)
 {
   (void)c;
   switch (op) {
-#define SCALAR_OP(name, arity, cost, value, derivatives, domains)                                  \
+#define SCALAR_OP(name, arity, cost, value, derivatives, domains, about)                                  \
   case KE_OP_##name: return value;
 #define FUSED_OP(name, arity, cost, value)                                                         \
   case KE_OP_##name: return value;
