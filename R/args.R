@@ -50,7 +50,7 @@ take_args <- function(args, info, inner_dim, call) {
   for (k in seq_len(n)) {
     x <- args[[k]]
     category <- info$category[k]
-    if (!is.double(x) || is.object(x)) x <- as_numbers(x, info, k, call)
+    if (!is.double(x) || is.object(x)) x <- as_numbers(x, arg_label(info, k), call)
     if (category == 2L) {
       args[[k]] <- take_parameter(x, info, k, call)
       rows[k] <- 1
@@ -74,31 +74,34 @@ stop_rows <- function(info, k, found, before, rows, call) {
              paste0(format_count(rows), ", as in ", word, " ", other), call)
 }
 
-# Numeric vectors and matrices of doubles from whatever R users keep numbers in.
-as_numbers <- function(x, info, k, call) {
-  expected <- "numbers: a numeric matrix, vector or data frame"
-  if (is.data.frame(x)) return(frame_numbers(x, info, k, call))
+# Numeric vectors and matrices of doubles from whatever R users keep numbers in. `label`: the argument in messages.
+as_numbers <- function(x, label, call, expected = "numbers: a numeric matrix, vector or data frame") {
+  if (is.data.frame(x)) return(frame_numbers(x, label, call))
   numbers <- (is.numeric(x) || is.logical(x)) && !inherits(x, c("factor", "integer64"))
-  if (!numbers) stop_input(arg_label(info, k), describe(x), expected, call)
+  if (!numbers) stop_input(label, describe(x), expected, call)
   if (is.object(x)) x <- unclass(x)
   storage.mode(x) <- "double"
   x
 }
 
-frame_numbers <- function(x, info, k, call) {
-  ok <- vapply(x, function(column) {
-    (is.numeric(column) || is.logical(column)) && length(dim(column)) < 2L &&
-      !inherits(column, "integer64")
-  }, NA)
-  if (!all(ok)) {
-    bad <- which(!ok)[1L]
-    stop_input(arg_label(info, k),
-               paste0("column ", quote_names(names(x)[bad]), " that is ", describe(x[[bad]])),
-               "a data frame whose columns are all numbers", call)
+# With the column names, and the row names that its owner gave it (automatic ones don't count).
+frame_numbers <- function(x, label, call) {
+  for (k in seq_along(x)) {
+    column <- x[[k]]
+    if (!(is.numeric(column) || is.logical(column)) || length(dim(column)) > 1L || inherits(column, "integer64")) {
+      stop_input(label, paste0("column ", quote_names(names(x)[k]), " that is ", describe(column)),
+                 "a data frame whose columns are all numbers", call)
+    }
   }
   out <- matrix(unlist(lapply(x, as.double), use.names = FALSE), nrow(x), length(x))
-  if (.row_names_info(x) > 0L) rownames(out) <- row.names(x)
+  dimnames(out) <- list(if (.row_names_info(x) > 0L) row.names(x), names(x))
   out
+}
+
+# A vector (or a one-dimensional array) as a matrix of one column, its names as row names.
+one_column <- function(x) {
+  labels <- if (is.null(dim(x))) names(x) else dimnames(x)[[1L]]
+  matrix(x, ncol = 1L, dimnames = if (!is.null(labels)) list(labels, NULL))
 }
 
 # A parameter of dimension d: d numbers, as a vector, one row or one column.
@@ -116,10 +119,7 @@ take_columns <- function(x, info, k, inner_dim, call) {
   d <- info$dim[k]
   shape <- dim(x)
   if (length(shape) < 2L) {
-    if (d == 1L) {
-      labels <- if (is.null(shape)) names(x) else dimnames(x)[[1L]]
-      return(matrix(x, ncol = 1L, dimnames = if (!is.null(labels)) list(labels, NULL)))
-    }
+    if (d == 1L) return(one_column(x))
   } else if (length(shape) == 2L) {
     if (inner_dim == "row") {
       if (shape[1L] == d) return(t(x))

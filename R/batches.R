@@ -14,7 +14,7 @@ find_batches <- function(args, info, inner_dim, call) {
   first <- 0L # the argument that settled it
   for (k in which(deep == 3L)) {
     x <- args[[k]]
-    if (!is.double(x) || is.object(x)) x <- args[[k]] <- as_numbers(x, info, k, call)
+    if (!is.double(x) || is.object(x)) x <- args[[k]] <- as_numbers(x, arg_label(info, k), call)
     check_batch_shape(x, info, k, inner_dim, call)
     extent <- dim(x)[3L]
     if (extent == 1L || extent == n) next

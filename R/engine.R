@@ -102,11 +102,6 @@ engine_run <- function(handle, data, rows, settled, ranges = NULL, call = NULL) 
   )
 }
 
-# C source of the kernels of an operator, as one string.
-engine_source <- function(handle, precision, call = NULL) {
-  engine_result(.Call(ffi_formula_source, handle, if (precision == "single") 4L else 8L), call)
-}
-
 # What the engine's compile step is told: compiler, include_dir, cache_dir, fallback_dir, version.
 compile_settings <- function(call = NULL) {
   if (is.null(session$include_dir)) {

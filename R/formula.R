@@ -106,7 +106,7 @@ new_operator <- function(text, declared, settings, call, labels = NULL, taken = 
   op <- function(args, inner_dim = c("col", "row"), ..., ranges = NULL) {
     call <- sys.call()
     if (missing(args)) stop_input("`args`", "nothing", "a list with the data of all variables", call)
-    inner_dim <- if (missing(inner_dim)) "col" else check_inner_dim(inner_dim, call)
+    inner_dim <- if (missing(inner_dim)) "col" else take_choice(inner_dim, c("col", "row"), "inner_dim", call)
     given <- if (...length() > 0L) check_settings(list(...), call_settings, call)
     out <- run_operator(text, declared, replace_settings(settings, given), args, inner_dim, ranges, taken, call)
     if (is.null(labels)) out else stats::setNames(out, labels)
@@ -114,11 +114,6 @@ new_operator <- function(text, declared, settings, call, labels = NULL, taken = 
   class(op) <- "keops_kernel"
   on.exit(rm(op))
   op
-}
-
-check_inner_dim <- function(value, call) {
-  if (identical(value, c("col", "row"))) return("col")
-  check_choice(c("col", "row"))(value, "`inner_dim`", call)
 }
 
 replace_settings <- function(settings, given) {

@@ -55,7 +55,7 @@ keops_grad.default <- function(op, var, ...) {
 #' @export
 keops_grad.keops_kernel <- function(op, var, ...) {
   call <- sys.call(-1L)
-  if (...length() > 0L) check_settings(list(...), character(), call)
+  check_dots(call, ...)
   if (missing(var)) var <- NULL
   parts <- operator_parts(op)
   info <- engine_formula(parts$text, parts$declared, call)$info

@@ -74,7 +74,7 @@ holds_data <- function(leaf, x) {
 # The direction as data of each place.
 shaped_direction <- function(v, places, call) {
   lapply(places, function(leaf) {
-    x <- if (leaf$side == 2L) gate_vector(if (is.matrix(v)) t(v) else v, "v", call) else gate_matrix(v, "v", category_marks[leaf$side + 1L], call)
+    x <- if (leaf$side == 2L) gate_vector(if (is.matrix(v)) t(v) else v, "v", call) else gate_matrix(v, "v", call)
     if (length(x) != length(leaf$data) || (is.matrix(x) && nrow(x) != nrow(leaf$data))) {
       stop_input("`v`", describe(v), paste("the shape of `var`,", describe(leaf$data)), call)
     }

@@ -194,7 +194,7 @@ right_operand <- function(y, n, size, call) {
     if (is.null(shape) && length(y) == n) return(matrix(y, ncol = 1L))
     if (length(shape) == 2L && shape[1L] == n && shape[2L] > 0L) return(y)
   }
-  b <- gate_matrix(y, "y", "Vj", call)
+  b <- gate_matrix(y, "y", call)
   if (is.null(dim(y)) && nrow(b) != n && n == 1L) b <- t(b)
   if (nrow(b) != n) stop_conform(size, dim(b), call)
   b

@@ -529,10 +529,7 @@ weightedsqdist <- function(x, y, s) {
 }
 
 # Positions 1, 2, ... of n: a whole number in the text, from 0.
-check_position <- function(m, n, arg, call) {
-  if (!is_count(m) || m > n) stop_input(quote_names(arg), show_value(m), paste("a whole number, 1 to", n), call)
-  as.integer(m)
-}
+check_position <- function(m, n, arg, call) take_count(m, arg, call, high = n)
 
 #' @rdname lazy_words
 #' @export

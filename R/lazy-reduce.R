@@ -156,7 +156,7 @@ summary_scalar <- function(x, name, na.rm, given, call) {
 #' @export
 mean.keops_lazytensor <- function(x, ...) {
   call <- sys.call()
-  if (...length() > 0L) check_settings(list(...), character(), call)
+  check_dots(call, ...)
   sum(x) / prod(dim(x))
 }
 
@@ -191,7 +191,7 @@ min_argmin <- function(x, index = NA, ...) named_reduction(x, index, "Min_ArgMin
 max_argmax <- function(x, index = NA, ...) named_reduction(x, index, "Max_ArgMax", "max_argmax", sys.call(), ...)
 
 k_reduction <- function(x, K, index, word, call, ...) {
-  if (!is_count(K)) stop_input("`K`", show_value(K), "a whole number, 1 or more", call)
+  K <- take_count(K, "K", call)
   name <- c(KMin = "Kmin", ArgKMin = "argKmin", KMin_ArgKMin = "Kmin_argKmin")[[word]]
   named_reduction(x, index, word, name, call, ints = paste0(",", format_count(K)), ...)
 }
@@ -209,7 +209,7 @@ Kmin_argKmin <- function(x, K, index = NA, ...) k_reduction(x, K, index, "KMin_A
 weight_node <- function(weight, index, call) {
   if (is_lazy(weight)) return(real_only(lazy_node(weight, call), "weight", call))
   side <- if (check_index(index, call) == 1L) 1L else 0L
-  leaf_node(gate_matrix(weight, "weight", category_marks[side + 1L], call), side)
+  leaf_node(gate_matrix(weight, "weight", call), side)
 }
 
 weighted_reduction <- function(x, index, weight, word, name, call, ...) {

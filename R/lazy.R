@@ -116,20 +116,16 @@ gate_vector <- function(x, arg, call) {
 }
 
 # A matrix of numbers, rows are points; a vector is one column.
-gate_matrix <- function(x, arg, mark, call) {
+gate_matrix <- function(x, arg, call) {
   if (is_lazy(x)) stop_input(quote_names(arg), "a lazy matrix", "a matrix, data frame or vector of numbers", call)
-  if (!(is.double(x) || is.complex(x)) || is.object(x)) {
-    info <- list(name = arg, category = match(mark, category_marks) - 1L, dim = NCOL(x))
-    x <- as_numbers(x, info, 1L, call)
-  }
+  if (!(is.double(x) || is.complex(x)) || is.object(x)) x <- as_numbers(x, quote_names(arg), call)
   shape <- dim(x)
   if (length(shape) == 2L) {
     if (shape[2L] == 0L) stop_input(quote_names(arg), "a matrix without columns", "one column or more", call)
     return(x)
   }
   if (length(shape) > 2L) stop_input(quote_names(arg), describe(x), "a matrix: one row a point", call)
-  labels <- if (is.null(shape)) names(x) else dimnames(x)[[1L]]
-  matrix(x, ncol = 1L, dimnames = if (!is.null(labels)) list(labels, NULL))
+  one_column(x)
 }
 
 # Complex numbers as the engine has them: re, im, re, im, ...; columns of a matrix, elements of a vector.
@@ -149,8 +145,8 @@ deinterleave <- function(x) {
   out
 }
 
-lazy_data <- function(x, arg, side, is_complex, call) {
-  x <- gate_matrix(x, arg, category_marks[side + 1L], call)
+lazy_data <- function(x, arg, is_complex, call) {
+  x <- gate_matrix(x, arg, call)
   if (is.complex(x)) return(list(data = interleave(x), cplx = TRUE))
   if (is_complex) x <- interleave(x + 0i)
   list(data = x, cplx = is_complex)
@@ -225,7 +221,7 @@ make_leaf <- function(x, index, is_complex, call) {
   is_complex <- check_flag(is_complex, "`is_complex`", call)
   side <- check_index(index, call, c("i", "j", NA))
   if (side < 2L) {
-    taken <- lazy_data(x, "x", side, is_complex, call)
+    taken <- lazy_data(x, "x", is_complex, call)
   } else {
     if (is_lazy(x)) stop_input("`x`", "a lazy matrix", "numbers", call)
     if (is.data.frame(x)) x <- as.matrix(x)
@@ -261,13 +257,10 @@ check_index <- function(index, call, allowed = c("i", "j")) {
 #' @export
 keops_identity <- function(n) {
   call <- sys.call()
-  if (!is_count(n)) stop_input("`n`", show_value(n), "a whole number, 1 or more", call)
-  at <- matrix(as.double(seq_len(n)), ncol = 1L)
+  at <- matrix(as.double(seq_len(take_count(n, "n", call))), ncol = 1L)
   new_lazy(op_node("Equal", list(leaf_node(at, 0L, given = FALSE), leaf_node(at, 1L, given = FALSE)), 1L,
                    flag = "identity"))
 }
-
-is_count <- function(n) is.numeric(n) && length(n) == 1L && is.finite(n) && n >= 1 && n == floor(n)
 
 # ---- text ----
 

@@ -4,29 +4,10 @@
 # x as a double matrix with the row names its owner gave it (automatic ones of data frames don't count).
 # A numeric vector is one column.
 as_points <- function(x, arg, call) {
-  label <- quote_names(arg)
   expected <- "numbers: a numeric matrix, vector or data frame, one row a point"
-  if (is.data.frame(x)) return(frame_points(x, label, call))
-  numbers <- (is.numeric(x) || is.logical(x)) && !inherits(x, c("factor", "integer64"))
-  if (!numbers || length(dim(x)) > 2L) stop_input(label, describe(x), expected, call)
-  if (is.object(x)) x <- unclass(x)
-  storage.mode(x) <- "double"
-  if (length(dim(x)) == 2L) return(x)
-  labels <- if (is.null(dim(x))) names(x) else dimnames(x)[[1L]]
-  matrix(x, ncol = 1L, dimnames = if (!is.null(labels)) list(labels, NULL))
-}
-
-frame_points <- function(x, label, call) {
-  for (name in names(x)) {
-    column <- x[[name]]
-    if (!(is.numeric(column) || is.logical(column)) || length(dim(column)) > 1L || inherits(column, "integer64")) {
-      stop_input(label, paste0("column ", quote_names(name), " that is ", describe(column)),
-                 "a data frame whose columns are all numbers", call)
-    }
-  }
-  out <- matrix(unlist(lapply(x, as.double), use.names = FALSE), nrow(x), length(x))
-  dimnames(out) <- list(if (.row_names_info(x) > 0L) row.names(x), names(x))
-  out
+  if (length(dim(x)) > 2L) stop_input(quote_names(arg), describe(x), expected, call)
+  x <- as_numbers(x, quote_names(arg), call, expected)
+  if (length(dim(x)) == 2L) x else one_column(x)
 }
 
 # as_points() of data that a model or a search stands on: at least one row and column, all values finite.
@@ -78,11 +59,13 @@ match_points <- function(new, columns, n_columns, arg, call) {
   new
 }
 
-# A whole number of at least `low`, as an integer; 2.0 is one.
-take_count <- function(value, arg, call, low = 1L) {
-  ok <- is.numeric(value) && length(value) == 1L && !is.na(value) && value >= low && value == floor(value) &&
-    value <= .Machine$integer.max
-  if (!ok) stop_input(quote_names(arg), show_value(value), paste0("a whole number, ", low, " or more"), call)
+# A whole number from `low` to `high`, as an integer; 2.0 is one.
+take_count <- function(value, arg, call, low = 1L, high = .Machine$integer.max) {
+  ok <- is.numeric(value) && length(value) == 1L && !is.na(value) && value >= low && value == floor(value) && value <= high
+  if (!ok) {
+    range <- if (high < .Machine$integer.max) paste(low, "to", format_count(high)) else paste(low, "or more")
+    stop_input(quote_names(arg), show_value(value), paste0("a whole number, ", range), call)
+  }
   as.integer(value)
 }
 

@@ -296,7 +296,7 @@ print.keops_ranges <- function(x, ...) {
 #' @export
 grid_cluster <- function(x, size) {
   call <- sys.call()
-  x <- check_points(x, call)
+  x <- take_points(x, "x", call, min_rows = 0L)
   ok <- !missing(size) && is.numeric(size) && length(size) %in% c(1L, ncol(x)) && all(is.finite(size) & size > 0)
   if (!ok) {
     stop_input("`size`", if (missing(size)) "nothing" else describe(size),
@@ -315,7 +315,7 @@ grid_cluster <- function(x, size) {
 #' @export
 cluster_centroids <- function(x, cluster, weights = NULL) {
   call <- sys.call()
-  x <- check_points(x, call)
+  x <- take_points(x, "x", call, min_rows = 0L)
   cluster <- check_labels(cluster, "`cluster`", call)
   check_length(length(cluster), nrow(x), "`cluster`", "labels", call)
   if (is.null(weights)) weights <- rep(1, nrow(x))
@@ -360,20 +360,4 @@ check_length <- function(found, n, arg, what, call) {
   if (found != n) {
     stop_input(arg, paste(format_count(found), what), paste0(format_count(n), ", one for each point"), call)
   }
-}
-
-# A finite double matrix.
-check_points <- function(x, call) {
-  if (is.data.frame(x)) x <- as.matrix(x)
-  if (!is.numeric(x) || is.object(x) || length(dim(x)) > 2L) {
-    stop_input("`x`", describe(x), "points: a numeric matrix, data frame or vector", call)
-  }
-  x <- as.matrix(x)
-  storage.mode(x) <- "double"
-  bad <- which(!is.finite(x))
-  if (length(bad) > 0L) {
-    at <- arrayInd(bad[1L], dim(x))
-    stop_input("`x`", paste0(x[bad[1L]], " in row ", at[1L], ", column ", at[2L]), "finite numbers", call)
-  }
-  x
 }

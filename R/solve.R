@@ -45,18 +45,16 @@
 solve.keops_lazytensor <- function(a, b, ridge = 0, tol = 1e-6, maxit = NULL,
                                    precond = c("auto", "none", "nystrom", "pivchol"), rank = NULL, ...) {
   call <- sys.call(-1L)
-  if (...length() > 0L) check_settings(list(...), character(), call)
+  check_dots(call, ...)
   if (missing(b)) stop_input("`b`", "nothing", "right-hand sides; the inverse of a small K is solve(as.matrix(K))", call)
-  precond <- if (missing(precond)) "auto" else check_choice(c("auto", "none", "nystrom", "pivchol"))(precond, "`precond`", call)
-  check_number(ridge, "ridge", 0, call)
-  check_number(tol, "tol", 0, call)
-  if (is.null(maxit)) maxit <- 1000L
-  if (!is_count(maxit)) stop_input("`maxit`", show_value(maxit), "a whole number, 1 or more", call)
+  precond <- take_choice(precond, c("auto", "none", "nystrom", "pivchol"), "precond", call)
+  ridge <- take_number(ridge, "ridge", call, low = 0)
+  tol <- take_number(tol, "tol", call, low = 0)
+  maxit <- if (is.null(maxit)) 1000L else take_count(maxit, "maxit", call)
   if (any(dim(a) == 0L)) stop_input("`a`", "a lazy matrix without rows", "one row or more", call)
   system <- linear_system(a, ridge, call)
   rhs <- right_side(b, system$n, call)
-  if (is.null(rank)) rank <- min(200L, max(1L, system$n %/% 2L))
-  if (!is_count(rank) || rank > system$n) stop_input("`rank`", show_value(rank), paste("a whole number, 1 to", system$n), call)
+  rank <- if (is.null(rank)) min(200L, max(1L, system$n %/% 2L)) else take_count(rank, "rank", call, high = system$n)
   if (is.null(system$node) && precond != "none") {
     if (precond != "auto") stop_input("`precond`", show_value(precond), "\"none\" for a product of lazy matrices", call)
     precond <- "none"
@@ -65,21 +63,11 @@ solve.keops_lazytensor <- function(a, b, ridge = 0, tol = 1e-6, maxit = NULL,
   finish_solution(out, b, rhs, tol, call)
 }
 
-check_number <- function(x, arg, least, call) {
-  if (!is.numeric(x) || length(x) != 1L || !is.finite(x) || x < least) {
-    stop_input(quote_names(arg), show_value(x), paste("one number,", least, "or more"), call)
-  }
-}
-
 right_side <- function(b, n, call) {
   if (is.complex(b)) stop_input("`b`", describe(b), "real numbers", call)
-  rhs <- unname(gate_matrix(b, "b", "Vi", call))
+  rhs <- unname(gate_matrix(b, "b", call))
   if (nrow(rhs) != n) stop_dimension(sprintf("`b` has %s rows, the matrix %s", format_count(nrow(rhs)), format_count(n)), "solve", c(nrow(rhs), n), call)
-  bad <- which(!is.finite(rhs), arr.ind = TRUE)
-  if (nrow(bad) > 0L) {
-    stop_input("`b`", sprintf("%s in row %d, column %d (%d such)", format(rhs[bad[1L, , drop = FALSE]]), bad[1L, 1L], bad[1L, 2L], nrow(bad)),
-               "finite numbers", call)
-  }
+  check_finite(rhs, "b", call)
   rhs
 }
 

@@ -196,20 +196,6 @@ static SEXP text_or_error(ke_status st, char *text, ke_error *err, SEXP owner)
   return out;
 }
 
-SEXP ffi_formula_source(SEXP handle, SEXP real_bytes)
-{
-  ke_formula *f = arg_formula(handle);
-  int bytes = arg_int(real_bytes, "real_bytes");
-  SEXP owner = PROTECT(new_owner(free_memory)), out;
-  char *source = NULL;
-  ke_error err = {.pos = -1};
-  ke_status st = ke_formula_source(f, bytes, &source, &err);
-
-  out = text_or_error(st, source, &err, owner);
-  UNPROTECT(1);
-  return out;
-}
-
 /* ---- a run ---- */
 
 /* compiler, include_dir, cache_dir, fallback_dir, version; NA: none */

@@ -12,7 +12,6 @@ SEXP ffi_formula_new(SEXP formula, SEXP args, SEXP ranged);
 SEXP ffi_formula_info(SEXP handle);
 SEXP ffi_formula_run(SEXP handle, SEXP data, SEXP rows, SEXP real_bytes, SEXP backend, SEXP threads,
                      SEXP scheme, SEXP ranges, SEXP compile, SEXP gpu);
-SEXP ffi_formula_source(SEXP handle, SEXP real_bytes);
 SEXP ffi_op_table(void);
 SEXP ffi_reduction_table(void);
 SEXP ffi_cache_counts(void);

@@ -10,7 +10,6 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_formula_new, 3),
     ROUTINE(ffi_formula_info, 1),
     ROUTINE(ffi_formula_run, 10),
-    ROUTINE(ffi_formula_source, 2),
     ROUTINE(ffi_op_table, 0),
     ROUTINE(ffi_reduction_table, 0),
     ROUTINE(ffi_cache_counts, 0),

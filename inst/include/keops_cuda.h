@@ -148,28 +148,8 @@ K_INLINE real k_exp_below(real a)
 #endif
 }
 
-/* The derivative of log gamma, as in keops_kernel.h */
-K_APART double k_digamma_1(double x)
-{
-  double r = 0, low = 0, z;
-
-  if (fabs(x) < 0x1p-60) return -1 / x;
-  if (x < 0) {
-    double f = x - rint(x);
-    if (f == 0) return K_NAN;
-    r = -3.14159265358979323846 / tan(3.14159265358979323846 * f);
-    x = 1 - x;
-  }
-  for (; x < 10; x += 1) { /* r + low is the exact sum */
-    double t = -1 / x, s = r + t, t1 = s - r;
-    low += (r - (s - t1)) + (t - t1);
-    r = s;
-  }
-  z = 1 / (x * x);
-  z *= 1. / 12 - z * (1. / 120 - z * (1. / 252 - z * (1. / 240 - z * (1. / 132 - z * (691. / 32760 -
-       z * (1. / 12 - z * 3617. / 8160))))));
-  return r + (log(x) - (0.5 / x + z - low));
-}
+#define K_MATHS(name) name
+#include "keops_digamma.h"
 K_INLINE real k_digamma(real a) { return K(k_digamma_1(a)); }
 
 /* ---- states of a kept row: component c of one lies at [c * step] (see reduction.c) ------------- */

@@ -41,28 +41,8 @@ K_APART double k_lgamma_1(double x)
 }
 K_EACH_1(k_lgamma, k_lgamma_1)
 
-/* The derivative of log gamma: up to x >= 10 by psi(x) = psi(x + 1) - 1 / x, there its asymptotic
- * series; for x < 0 by psi(x) = psi(1 - x) - pi / tan(pi x) */
-K_APART double k_digamma_1(double x)
-{
-  double r = 0, low = 0, z;
-  if (__builtin_fabs(x) < 0x1p-60) return -1 / x;
-  if (x < 0) {
-    double f = x - __builtin_rint(x);
-    if (f == 0) return K_NAN;
-    r = -2 * K_PI_2 / __builtin_tan(2 * K_PI_2 * f);
-    x = 1 - x;
-  }
-  for (; x < 10; x += 1) { /* r + low is the exact sum */
-    double t = -1 / x, s = r + t, t1 = s - r;
-    low += (r - (s - t1)) + (t - t1);
-    r = s;
-  }
-  z = 1 / (x * x);
-  z *= 1. / 12 - z * (1. / 120 - z * (1. / 252 - z * (1. / 240 - z * (1. / 132 - z * (691. / 32760 -
-       z * (1. / 12 - z * 3617. / 8160))))));
-  return r + (__builtin_log(x) - (0.5 / x + z - low));
-}
+#define K_MATHS(name) __builtin_##name
+#include "keops_digamma.h"
 K_EACH_1(k_digamma, k_digamma_1)
 
 /* ---- polygamma ------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* Memory and row programs of the CPU driver (driver.h). */
 #include "driver.h"
+#include "reduction.h"
 
 #include <stdlib.h>
 
@@ -117,4 +118,24 @@ ke_status ke_round_once(ke_driver *d, const double *once, int32_t width, int rea
   if (!*out) return ke_fail_memory(err);
   for (int32_t c = 0; c < width; c++) ke_put_real(real_bytes, *out, c, once[c]);
   return KE_OK;
+}
+
+/* ---- states ---- */
+void ke_start_state(const ke_pass *pass, double *state)
+{
+  for (const ke_reduce *r = pass->reduce; r < pass->reduce + pass->nreduce; r++)
+    ke_reducer_of(r->kind)->start(r, state + r->state);
+}
+
+void ke_merge_state(const ke_pass *pass, double *into, const double *from)
+{
+  for (const ke_reduce *r = pass->reduce; r < pass->reduce + pass->nreduce; r++)
+    ke_reducer_of(r->kind)->merge(r, into + r->state, from + r->state);
+}
+
+void ke_finish_state(const ke_driver *d, const ke_pass *pass, double *state, int64_t row)
+{
+  for (const ke_reduce *r = pass->reduce; r < pass->reduce + pass->nreduce; r++)
+    ke_reducer_of(r->kind)->finish(r, state + r->state, d->results[r->slot] + row,
+                                   ke_side_rows(d, pass->kept));
 }

@@ -64,6 +64,13 @@ ke_status ke_run_once(ke_driver *d, const ke_program *program, int32_t width, do
 ke_status ke_round_once(ke_driver *d, const double *once, int32_t width, int real_bytes, void **out,
                         ke_error *err) KE_MUST_USE;
 
+/* ---- states of one kept row ---- */
+void ke_start_state(const ke_pass *pass, double *state);
+/* `from` belongs to items after those of `into`. */
+void ke_merge_state(const ke_pass *pass, double *into, const double *from);
+/* To the results, as row `row`; the state is spent. */
+void ke_finish_state(const ke_driver *d, const ke_pass *pass, double *state, int64_t row);
+
 /* ---- single precision (centre.c) ---- */
 /* What is subtracted from each kept and reduced component before it becomes float; nred >= 1. Uses the
  * pool. */

@@ -2,7 +2,6 @@
  * gives states back. Packing and finishing are shared out to threads here; which of them does what changes
  * nothing. */
 #include "driver.h"
-#include "reduction.h"
 
 enum { JOB_ROWS = 2048 };
 
@@ -126,12 +125,7 @@ static void finish_part(const call *c, int64_t at, int64_t n, char *mine)
 
   for (int64_t r = at; r < at + n; r++) {
     take_state(state, c->from + r, c->ld, w->pass->state_width);
-    for (int32_t k = 0; k < w->pass->nreduce; k++) {
-      const ke_reduce *reduce = &w->pass->reduce[k];
-      ke_reducer_of(reduce->kind)
-          ->finish(reduce, state + reduce->state,
-                   w->d->results[reduce->slot] + c->first + r, w->nkept);
-    }
+    ke_finish_state(w->d, w->pass, state, c->first + r);
   }
 }
 
@@ -143,10 +137,7 @@ static void merge_part(const call *c, int64_t at, int64_t n, char *mine)
   for (int64_t r = at; r < at + n; r++) {
     take_state(into, c->state + r, c->ld, pass->state_width);
     take_state(from, c->from + r, c->ld, pass->state_width);
-    for (int32_t k = 0; k < pass->nreduce; k++) {
-      const ke_reduce *reduce = &pass->reduce[k];
-      ke_reducer_of(reduce->kind)->merge(reduce, into + reduce->state, from + reduce->state);
-    }
+    ke_merge_state(pass, into, from);
     for (int32_t k = 0; k < pass->state_width; k++) c->state[k * c->ld + r] = into[k];
   }
 }
@@ -184,14 +175,9 @@ static ke_status finish_empty(const elsewhere *w, ke_error *err)
   double *state = ke_arena_alloc(w->d->arena, ke_bytes((int64_t)pass->state_width + 1, 1, sizeof *state));
 
   if (!state) return ke_fail_memory(err);
-  for (int32_t k = 0; k < pass->nreduce; k++) {
-    const ke_reduce *r = &pass->reduce[k];
-    const ke_reducer *how = ke_reducer_of(r->kind);
-
-    for (int64_t row = 0; row < w->nkept; row++) { /* finishing spends the state */
-      how->start(r, state + r->state);
-      how->finish(r, state + r->state, w->d->results[r->slot] + row, w->nkept);
-    }
+  for (int64_t row = 0; row < w->nkept; row++) {
+    ke_start_state(pass, state);
+    ke_finish_state(w->d, pass, state, row);
   }
   return KE_OK;
 }

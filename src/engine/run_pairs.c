@@ -6,7 +6,6 @@
  * without ranges is one cluster of rows that sees all items. Memory: the packed items, scratch of each
  * thread, what is said of each cluster, and the states of the few rows whose items are split. */
 #include "cut.h"
-#include "reduction.h"
 
 #include <math.h>
 
@@ -116,29 +115,6 @@ static ke_status pack_items(pairs *w, ke_error *err)
 }
 
 /* ---- units ---- */
-static void start_states(const ke_pass *pass, double *state, int64_t rows)
-{
-  for (int64_t r = 0; r < rows; r++, state += pass->state_width)
-    for (int32_t k = 0; k < pass->nreduce; k++)
-      ke_reducer_of(pass->reduce[k].kind)
-          ->start(&pass->reduce[k], state + pass->reduce[k].state);
-}
-
-static void finish_states(const pairs *w, double *state, int64_t row0, int64_t rows)
-{
-  const ke_pass *pass = w->pass;
-
-  for (int32_t k = 0; k < pass->nreduce; k++) {
-    const ke_reduce *reduce = &pass->reduce[k];
-    const ke_reducer *how = ke_reducer_of(reduce->kind);
-    double *column = w->d->results[reduce->slot] + row0;
-
-    for (int64_t r = 0; r < rows; r++)
-      how->finish(reduce, state + r * pass->state_width + reduce->state, column + r,
-                  w->nkept);
-  }
-}
-
 /* kept[block][component][R] of the rows from row0 on; the last row fills the last block. */
 static void pack_kept(const pairs *w, int64_t row0, int64_t rows, char *mine)
 {
@@ -205,7 +181,7 @@ static void unit_job(void *data, int64_t number, int thread)
   if (part->pieces > 1)
     state = (double *)d->partial.at +
             (part->state + piece * part->nrows + first) * w->pass->state_width;
-  start_states(w->pass, state, rows);
+  for (int64_t r = 0; r < rows; r++) ke_start_state(w->pass, state + r * w->pass->state_width);
   pack_kept(w, row0, rows, mine);
   task = (ke_task){.nrows = rows,
                    .once = w->once,
@@ -214,7 +190,8 @@ static void unit_job(void *data, int64_t number, int thread)
                    .state = state,
                    .scratch = mine + w->at_scratch};
   if (add_items(w, part, from, to, &task, thread)) return;
-  if (part->pieces == 1) finish_states(w, state, row0, rows);
+  for (int64_t r = 0; part->pieces == 1 && r < rows; r++)
+    ke_finish_state(d, w->pass, state + r * w->pass->state_width, row0 + r);
   ke_team_tick(&d->team, thread, (double)rows * (w->kept.ns + w->pass->state_width));
 }
 
@@ -226,14 +203,8 @@ static void merge_pieces(const pairs *w, const ke_part *part)
   double *state = (double *)w->d->partial.at + part->state * pass->state_width;
 
   for (int64_t row = 0; row < part->nrows; row++, state += pass->state_width) {
-    for (int64_t p = 1; p < part->pieces; p++)
-      for (int32_t k = 0; k < pass->nreduce; k++) {
-        const ke_reduce *reduce = &pass->reduce[k];
-
-        ke_reducer_of(reduce->kind)
-            ->merge(reduce, state + reduce->state, state + p * step + reduce->state);
-      }
-    finish_states(w, state, part->row0 + row, 1);
+    for (int64_t p = 1; p < part->pieces; p++) ke_merge_state(pass, state, state + p * step);
+    ke_finish_state(w->d, pass, state, part->row0 + row);
   }
 }
 
@@ -246,8 +217,8 @@ static ke_status finish_unseen(const pairs *w, ke_error *err)
   KE_TRY(ke_reserve(&d->pool, ke_bytes(w->pass->state_width, 1, sizeof(double)), err));
   state = (double *)d->pool.at;
   for (int64_t row = 0; row < w->nkept; row++) {
-    start_states(w->pass, state, 1);
-    finish_states(w, state, row, 1);
+    ke_start_state(w->pass, state);
+    ke_finish_state(d, w->pass, state, row);
     if (ke_team_tick(&d->team, 0, w->pass->state_width)) break;
   }
   return ke_check_stop(d, err);

@@ -27,6 +27,8 @@
 #undef K_MAX_ORDER
 #undef K_WIDE_EPSILON
 #undef KEOPS_SPECIAL_H
+#undef KEOPS_DIGAMMA_H
+#undef K_MATHS
 #undef K_FAR
 #undef K_FUSED
 #undef K_INF

@@ -254,23 +254,22 @@ static void test_key_text(void)
 
 static void make_prelude(const char *dir, const char *comment)
 {
+  static const char *const empty[] = {"special", "digamma", "least", "sum"};
   char file[1000], text[400];
 
   mkdir(dir, 0700);
   snprintf(file, sizeof file, "%s/keops_kernel.h", dir);
   snprintf(text, sizeof text, "/* %s */\n", comment);
   put(file, text, 0600);
-  snprintf(file, sizeof file, "%s/keops_special.h", dir);
-  put(file, "", 0600);
+  for (size_t k = 0; k < sizeof empty / sizeof *empty; k++) {
+    snprintf(file, sizeof file, "%s/keops_%s.h", dir, empty[k]);
+    put(file, "", 0600);
+  }
   snprintf(file, sizeof file, "%s/keops_task.h", dir);
   put(file,
       "typedef struct { long long nrows, i0, i1; const void *once, *kept, *red; double *state;\n"
       "  void *scratch; } ke_task;\n",
       0600);
-  snprintf(file, sizeof file, "%s/keops_least.h", dir);
-  put(file, "", 0600);
-  snprintf(file, sizeof file, "%s/keops_sum.h", dir);
-  put(file, "", 0600);
 }
 
 /* The key with these settings; "" and a failed check where there is none. */
