@@ -121,7 +121,8 @@ engine_lazy_text <- function(nodes, swap, becomes) .Call(ffi_lazy_text, nodes, s
 # ---- tables ----
 
 engine_operations <- function() .Call(ffi_op_table)
-engine_reductions <- function() .Call(ffi_reduction_table)
+engine_reduction_table <- function() .Call(ffi_reduction_table)
+engine_reductions <- function() engine_reduction_table()$name
 
 # ---- machine ----
 

@@ -26,14 +26,9 @@
 #' Its gradient is 0 where two points coincide.
 #'
 #' @section Reductions:
-#' Each is `<name>_Reduction(F, axis)`: axis 1 reduces over j and gives one row an i, axis 0 reduces over i and gives
-#' one row a j. `Sum`; `Min Max ArgMin ArgMax Min_ArgMin Max_ArgMax`, for each component; `KMin ArgKMin
-#' KMin_ArgKMin` with `(F, K, axis)`: the K least in increasing order. For F of dimension 1 and weights G of any:
-#' `LogSumExp(F, axis)`, `LogSumExp(F, G, axis)` = log sum exp(F) G (also called `LogSumExpWeight`);
-#' `SumSoftMaxWeight(F, G, axis)` (or `SoftMax`) = sum exp(F) G / sum exp(F); `Max_SumShiftExp(F, axis)` and
-#' `Max_SumShiftExpWeight(F, G, axis)`: m = max F, then sum exp(F - m) G. `Zero_Reduction(d, axis)`: d zeros a row.
-#' Minima, maxima and the least skip `NaN`; equal ones count in the order of the items; an index is `NA` where no
-#' item is left. Reductions may stand inside formulas.
+#' Axis 1 reduces over j and gives one row an i, axis 0 reduces over i and gives one row a j. G are weights of any
+#' dimension, with which F has dimension 1. Minima, maxima and the least skip `NaN`; equal items count in their order; an
+#' index is `NA` where no item is left. Reductions may stand inside formulas. A table of them ends this page.
 #'
 #' @eval language_tables()
 #' @name keops_formula
@@ -88,19 +83,10 @@ slope_text <- function(rules) {
   paste(rules, collapse = "; ")
 }
 
-# What each reduction gives, for the ones that the engine has.
+# The reductions as a data frame: use, value.
 language_reductions <- function() {
-  about <- c(
-    Sum = "sum", Min = "smallest item", Max = "largest item", ArgMin = "number of the smallest item",
-    ArgMax = "number of the largest item", Min_ArgMin = "smallest item and its number",
-    Max_ArgMax = "largest item and its number", LogSumExp = "log of the sum of e^F, or of e^F G",
-    LogSumExpWeight = "log of the sum of e^F G", SumSoftMaxWeight = "sum of e^F G over sum of e^F",
-    Max_SumShiftExp = "largest F, and the sum of e^(F - it)", KMin = "K smallest items",
-    ArgKMin = "numbers of the K smallest items", KMin_ArgKMin = "K smallest items and their numbers", Zero = "zero"
-  )
-  name <- engine_reductions()
-  text <- unname(about[name])
-  data.frame(use = paste0(name, "_Reduction"), value = ifelse(is.na(text), "", text), stringsAsFactors = FALSE)
+  table <- engine_reduction_table()
+  data.frame(use = paste0(table$name, "_Reduction(", table$operands, ")"), value = table$about, stringsAsFactors = FALSE)
 }
 
 # ---- as a help page ----

@@ -465,13 +465,20 @@ SEXP ffi_op_table(void)
   return out;
 }
 
+/* A list of columns, one entry a reduction. */
 SEXP ffi_reduction_table(void)
 {
-  const char *const *names;
-  int n = ke_reduction_table(&names);
-  SEXP out = PROTECT(Rf_allocVector(STRSXP, n));
+  static const char *const names[] = {"name", "operands", "about"};
+  const ke_reduction_info *table;
+  int n = ke_reduction_table(&table);
+  SEXP out = PROTECT(named_list(3, names));
 
-  for (int k = 0; k < n; k++) SET_STRING_ELT(out, k, Rf_mkChar(names[k]));
+  for (int c = 0; c < 3; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(STRSXP, n));
+  for (int k = 0; k < n; k++) {
+    SET_STRING_ELT(VECTOR_ELT(out, 0), k, Rf_mkChar(table[k].name));
+    SET_STRING_ELT(VECTOR_ELT(out, 1), k, Rf_mkChar(table[k].operands));
+    SET_STRING_ELT(VECTOR_ELT(out, 2), k, Rf_mkChar(table[k].about));
+  }
   UNPROTECT(1);
   return out;
 }

@@ -92,6 +92,11 @@ typedef struct {
   const char *about;      /* its value; of others "operands|dimension|value" */
 } ke_op_info;
 int ke_op_table(const ke_op_info **table); /* number of rows */
-int ke_reduction_table(const char *const **names);
+typedef struct {
+  const char *name;
+  const char *operands; /* as in the help page */
+  const char *about;
+} ke_reduction_info;
+int ke_reduction_table(const ke_reduction_info **table);
 
 #endif

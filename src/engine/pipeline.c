@@ -362,13 +362,20 @@ int ke_op_table(const ke_op_info **table)
   return n;
 }
 
-int ke_reduction_table(const char *const **names)
+static const char *operands_of(const ke_reduction_name *r)
 {
-  static const char *list[32];
-  const ke_reduction_name *table;
-  int n = ke_reduction_names(&table);
+  if (r->zero) return "d,axis";
+  if (r->counted) return "F,K,axis";
+  return r->weights == KE_WEIGHT_MUST ? "F,G,axis" : r->weights == KE_WEIGHT_MAY ? "F,axis) or (F,G,axis" : "F,axis";
+}
 
-  for (int k = 0; k < n && k < 32; k++) list[k] = table[k].name;
-  *names = list;
+int ke_reduction_table(const ke_reduction_info **table)
+{
+  static ke_reduction_info list[32];
+  const ke_reduction_name *names;
+  int n = ke_reduction_names(&names);
+
+  for (int k = 0; k < n; k++) list[k] = (ke_reduction_info){names[k].name, operands_of(&names[k]), names[k].about};
+  *table = list;
   return n;
 }

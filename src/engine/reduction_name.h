@@ -14,6 +14,7 @@ typedef struct {
   bool zero;       /* reduces nothing: name_Reduction(dimension, axis) */
   bool counted;    /* name_Reduction(F, K, axis) */
   ke_weight_use weights; /* name_Reduction(F, G, axis) */
+  const char *about;     /* its value, for the help page */
 } ke_reduction_name;
 
 int ke_reduction_names(const ke_reduction_name **names); /* number of rows */
