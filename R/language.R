@@ -35,7 +35,7 @@
 #' @references
 #' Temme, N. M. (1975). On the numerical evaluation of the modified Bessel function of the third kind. *Journal of
 #' Computational Physics*, 19, 324-337.
-#' @seealso [keops_kernel()], [keops_grad()]
+#' @seealso [keops_kernel()], [keops_grad()], `vignette("formulas", package = "keops")`
 #' @examples
 #' # three operations in one reduction
 #' op <- keops_kernel("Sum_Reduction(Matern32Kernel(g, x, y, b), 1)",
