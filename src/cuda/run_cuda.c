@@ -184,6 +184,15 @@ static void choose_launches(const run *r, part *p)
   p->launch_items = max64(1, (int64_t)(pairs / (double)p->launch_rows) / unit) * unit;
 }
 
+/* No more blocks than units of work: each has slots. */
+static void choose_blocks(part *p)
+{
+  double units = (double)parts_of(p->slice_rows, block_rows(p)) *
+                 (double)parts_of(p->slice_items, p->kernel->tiling.tile);
+
+  if (units < (double)p->max_blocks) p->max_blocks = (int64_t)units;
+}
+
 static ke_status reserve(const run *r, part *p, ke_error *err)
 {
   ke_cuda_worker *w = p->w;
@@ -235,6 +244,7 @@ static ke_status prepare(const run *r, part *p, ke_error *err)
   KE_TRY(ke_cuda_kernel_of(r->job, p->w, p->rows, p->items, &r->session->settings, &p->kernel, err));
   KE_TRY(memory_limit(r, p->w, &limit, err));
   choose_slices(r, p, limit);
+  choose_blocks(p);
   choose_launches(r, p);
   KE_TRY(reserve(r, p, err));
   if (!p->kernel->tiling.once_here) {
