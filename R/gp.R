@@ -278,7 +278,7 @@ fit_gp <- function(x, y, trend, noise, settings, call) {
                   node = laid$node, noise = known, method = method)
   table <- add_bounds(table, problem, settings, call)
   refuse_duplicates(problem, table, call)
-  check_symmetric_kernel(problem, table, call)
+  check_formulas(problem, table, call)
   found <- (if (type == "cg") fit_cg else estimate)(problem, table, nstart, trace, settings$control, call)
   build_gp(found, problem, table, list(x = x, y = y, trend = trend, noise = if (!is.null(noise)) known, mean = mean,
                                        scaling = scaling, type = type, control = settings$control, started = started))
@@ -369,9 +369,14 @@ user_bounds <- function(table, bounds, which, call) {
   table
 }
 
-# Formulas are the user's: a covariance that is not symmetric would be half read.
-check_symmetric_kernel <- function(problem, table, call) {
-  if (!has_formula(problem$node)) return(invisible())
+# Formulas are the user's: they have one component, and are symmetric.
+check_formulas <- function(problem, table, call) {
+  texts <- formula_leaves(problem$node)
+  if (length(texts) == 0L) return(invisible())
+  for (node in texts) {
+    found <- formula_components(node, ncol(problem$x))
+    if (found != 1L) stop_input("`kernel`", paste0("\"", node$text, "\", which has ", found, " components"), "a formula with one, the covariance", call)
+  }
   x <- problem$x[unique(round(seq(1, nrow(problem$x), length.out = min(nrow(problem$x), 20L)))), , drop = FALSE]
   par <- ifelse(is.na(table$value), table$unit, table$value)
   v <- cov_matrix(problem$node, x, x, par[-length(par)])
@@ -380,8 +385,8 @@ check_symmetric_kernel <- function(problem, table, call) {
   }
 }
 
-has_formula <- function(node) {
-  switch(node$op, leaf = node$type == "formula", number = FALSE, any(vapply(node$children, has_formula, NA)))
+formula_leaves <- function(node) {
+  switch(node$op, leaf = if (node$type == "formula") list(node), number = NULL, do.call(c, lapply(node$children, formula_leaves)))
 }
 
 # Equal rows make V singular when neither has noise.

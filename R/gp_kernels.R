@@ -442,10 +442,19 @@ lazy_formula <- function(node, x, y, par) {
 formula_block <- 64L
 
 formula_operator <- function(node, d, width) {
-  labels <- setdiff(names(node$at), "variance")
-  declared <- c(sprintf(c("x=Vi(%d)", "y=Vj(%d)"), d), sprintf("unit_=Vj(%d)", width),
-                if (length(labels) > 0L) sprintf("%s=Pm(%d)", labels, lengths(node$at[labels])))
+  declared <- formula_variables(node, c("Vi", "Vj"), d)
+  declared <- append(declared, sprintf("unit_=Vj(%d)", width), 2L)
   new_operator(paste0("Sum_Reduction((", node$text, ")*unit_,1)"), declared, list(precision = "double"), NULL)
+}
+
+# Declarations of x and y, in the categories `of`, and of the parameters.
+formula_variables <- function(node, of, d) {
+  labels <- setdiff(names(node$at), "variance")
+  c(sprintf("%s=%s(%d)", c("x", "y"), of, d), if (length(labels) > 0L) sprintf("%s=Pm(%d)", labels, lengths(node$at[labels])))
+}
+
+formula_components <- function(node, d) {
+  engine_formula(paste0("Sum_Reduction(", node$text, ",1)"), formula_variables(node, c("Vi", "Vj"), d))$info$out_dim
 }
 
 formula_parameters <- function(node, par) {
@@ -462,10 +471,7 @@ formula_matrix <- function(node, x, y, par) {
 }
 
 formula_diagonal <- function(node, x, par) {
-  labels <- setdiff(names(node$at), "variance")
-  declared <- c(sprintf(c("x=Vi(%d)", "y=Vi(%d)"), ncol(x)),
-                if (length(labels) > 0L) sprintf("%s=Pm(%d)", labels, lengths(node$at[labels])))
-  op <- new_operator(paste0("Sum_Reduction(", node$text, ",1)"), declared, list(precision = "double"), NULL)
+  op <- new_operator(paste0("Sum_Reduction(", node$text, ",1)"), formula_variables(node, c("Vi", "Vi"), ncol(x)), list(precision = "double"), NULL)
   op(c(list(unname(x), unname(x)), formula_parameters(node, par)))[, 1L]
 }
 
