@@ -536,7 +536,8 @@ build_gp <- function(found, problem, table, data) {
                   rank = if (iterative) state$rank else NA_integer_, converged = !isFALSE(found$converged), jitter = state$jitter),
     optim = found$optim, timings = c(fit = proc.time()[["elapsed"]] - data$started),
     mean = data$mean, scaling = data$scaling, parameters = par, estimated = stats::setNames(estimated, table$name),
-    node = problem$node, control = data$control, design = NULL
+    node = problem$node, control = data$control,
+    kept = if (iterative) state[cg_kept], design = NULL
   ))
 }
 
@@ -547,9 +548,9 @@ gp_problem <- function(object) {
        method = object$method)
 }
 
+# The state of a dense fit, or what a fit by conjugate gradients has kept of it (enough for the trend).
 gp_state <- function(object, call) {
-  par <- unname(object$parameters)
-  if (is_iterative(object)) cg_state(gp_problem(object), par, object$control, call) else dense_state(gp_problem(object), par, call)
+  if (is_iterative(object)) object$kept else dense_state(gp_problem(object), unname(object$parameters), call)
 }
 
 is_iterative <- function(object) object$solver$type == "cg"

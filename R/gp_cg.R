@@ -41,8 +41,7 @@ in_double <- function(code) {
   force(code)
 }
 
-# Everything at one parameter vector, as dense_state() has it:
-#   solve(b)     list(x, r), x close to V^-1 b, r = b - V x
+# Everything at one parameter vector, as dense_state() has it; a fit keeps cg_kept of it:
 #   beta, alpha  trend and weights
 #   trend_x, trend_r [n, p]   V^-1 trend and what is left of it
 #   s, pivot     s's = trend' V^-1 trend, columns in the order pivot
@@ -54,7 +53,7 @@ cg_state <- function(problem, par, control, call) {
   state <- NULL
   for (step in if (min(own) >= 1e-6 * scale) 0 else cg_jitter) {
     jitter <- step * scale
-    state <- tryCatch(in_double(cg_solution(problem, par, own + jitter, control, call)), keops_error_singular = function(e) NULL)
+    state <- tryCatch(in_double(cg_solution(problem, cg_solver(problem, par, own + jitter, control, call), control)), keops_error_singular = function(e) NULL)
     if (!is.null(state) && state$converged) break
   }
   if (is.null(state)) stop_singular(problem, "its covariance matrix is not positive definite", jitter, call)
@@ -67,32 +66,45 @@ cg_state <- function(problem, par, control, call) {
 no_variance <- function(problem) {
   p <- ncol(problem$trend)
   fit <- qr(problem$trend)
-  zero <- function(b) list(x = 0 * b, r = 0 * b, converged = TRUE)
-  list(solve = zero, beta = if (p > 0L) qr.coef(fit, problem$y) else numeric(), alpha = numeric(length(problem$y)),
+  list(beta = if (p > 0L) qr.coef(fit, problem$y) else numeric(), alpha = numeric(length(problem$y)),
        trend_x = 0 * problem$trend, trend_r = 0 * problem$trend, s = diag(Inf, p), pivot = seq_len(p),
        jitter = 0, iterations = 0L, residual = 0, rank = 0L, converged = TRUE)
 }
 
-cg_solution <- function(problem, par, ridge, control, call) {
+cg_kept <- c("trend_x", "trend_r", "s", "pivot")
+
+# solve(b) -> list(x, r), x close to V^-1 b, r = b - V x; V = K + diag(ridge). Its preconditioner is made here.
+cg_solver <- function(problem, par, ridge, control, call) {
   system <- linear_system(lazy_cov(problem$node, problem$x, problem$x, par), ridge, call)
   rank <- min(control$cg_rank, system$n)
   inverse <- preconditioner(system, "pivchol", rank, call)
-  tick <- solve_progress(control$cg_tol)
-  on.exit(tick(NULL))
-  solve <- function(b, tick = function(residual) NULL) {
-    start <- list(x = 0 * b, r = b, iterations = 0L)
-    found <- refine(system, b, start, inverse, control$cg_tol, control$cg_maxit, tick, call)
+  function(b) {
+    tick <- solve_progress(control$cg_tol)
+    on.exit(tick(NULL))
+    found <- refine(system, b, list(x = 0 * b, r = b, iterations = 0L), inverse, control$cg_tol, control$cg_maxit, tick, call)
     list(x = found$x, r = found$r, iterations = found$iterations, residual = found$residual, converged = found$done)
   }
+}
+
+# That of a fit, for predictions.
+fitted_solver <- function(object, problem, par, call) {
+  ridge <- par[length(par)] + problem$noise + object$solver$jitter
+  if (all(ridge == 0) && all(cov_diagonal(problem$node, problem$x, par[-length(par)]) == 0)) {
+    return(function(b) list(x = b, r = b, converged = TRUE)) # no variance: b is 0
+  }
+  in_double(cg_solver(problem, par, ridge, object$control, call))
+}
+
+cg_solution <- function(problem, solve, control) {
   # residuals of the trend by least squares and an orthonormal basis of it: a large mean costs no digits
   h <- qr(problem$trend)
   p <- ncol(problem$trend)
   q <- if (p > 0L) qr.Q(h) else problem$trend
   e <- if (p > 0L) qr.resid(h, problem$y) else problem$y
-  found <- solve(cbind(e, q, deparse.level = 0L), tick)
+  found <- solve(cbind(e, q, deparse.level = 0L))
   x <- found$x[, 1L]
   r <- found$r[, 1L]
-  state <- list(solve = solve, beta = numeric(), alpha = x, trend_x = q, trend_r = q, s = matrix(0, 0L, 0L), pivot = integer())
+  state <- list(beta = numeric(), alpha = x, trend_x = q, trend_r = q, s = matrix(0, 0L, 0L), pivot = integer())
   if (p > 0L) {
     x_q <- found$x[, -1L, drop = FALSE]
     r_q <- found$r[, -1L, drop = FALSE]
@@ -109,7 +121,7 @@ cg_solution <- function(problem, par, ridge, control, call) {
     state$pivot <- h$pivot
   }
   residual <- if (any(e != 0)) sqrt(sum(r^2) / sum(e^2)) else 0
-  c(state, list(iterations = found$iterations, residual = residual, rank = rank, converged = found$converged))
+  c(state, list(iterations = found$iterations, residual = residual, rank = min(control$cg_rank, length(e)), converged = found$converged))
 }
 
 # a' V^-1 b from x_a close to V^-1 a with residual r_a, and x_b: the error is r_a' V^-1 r_b, of second order.

@@ -134,6 +134,7 @@ krige <- function(object, x, trend, spread, cov, with_trend, call) {
   if (!spread) return(list(mean = mean))
   iterative <- is_iterative(object)
   state <- gp_state(object, call)
+  if (iterative) state$solve <- fitted_solver(object, problem, par, call)
   variance <- numeric(nrow(x))
   kept <- list()
   worst <- NULL
