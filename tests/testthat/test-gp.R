@@ -170,30 +170,40 @@ test_that("P02: latent and response at the data", {
 test_that("P03: repeated places need noise, and are named without", {
   x <- c(0, 0, 1)
   y <- c(1, 3, 5)
-  fit <- keops_gp(x, y, kernel = "gaussian", range = 1, variance = 1, nugget = 0.01, mean = 0)
-  expect_equal(predict(fit, c(0, 1, 0.5)), c(2.007823697, 4.941098392, 3.817170984), tolerance = 1e-9)
-  expect_equal(predict(keops_gp(x, y, kernel = "gaussian", range = 1, variance = 1, noise = rep(0.01, 3), mean = 0), 0.5), 3.817170984, tolerance = 1e-9)
-  e <- expect_error(keops_gp(x, y, kernel = "gaussian", range = 1, variance = 1, nugget = 0, mean = 0), class = "keops_error_singular")
-  expect_match(conditionMessage(e), "rows 1 and 2.*nugget")
-  expect_identical(e$rows, 1:2)
+  for (solver in c("cholesky", "cg")) {
+    fixed <- function(...) keops_gp(x, y, kernel = "gaussian", range = 1, variance = 1, mean = 0, solver = solver, ...)
+    expect_equal(predict(fixed(nugget = 0.01), c(0, 1, 0.5)), c(2.007823697, 4.941098392, 3.817170984), tolerance = 1e-9)
+    expect_equal(predict(fixed(noise = rep(0.01, 3)), 0.5), 3.817170984, tolerance = 1e-9)
+    e <- expect_error(fixed(nugget = 0), class = "keops_error_singular")
+    expect_match(conditionMessage(e), "rows 1 and 2.*nugget")
+    expect_identical(e$rows, 1:2)
+  }
 })
 
 test_that("P05: a dense grid without noise is interpolated with a jitter that is reported", {
   x <- seq(-5, 5, .2)
-  fit <- keops_gp(x, sin(x), kernel = "gaussian", range = 1, variance = 1, nugget = 0, mean = 0)
-  p <- predict(fit, x, se.fit = TRUE)
-  expect_lt(max(abs(p$fit - sin(x))), 1e-3)
-  expect_true(all(p$se.fit >= 0 & p$se.fit <= 1))
-  expect_gt(fit$solver$jitter, 0)
-  expect_lt(fit$solver$jitter, 1e-5)
-  expect_output(print(fit), "jitter")
+  for (solver in c("cholesky", "cg")) {
+    fit <- keops_gp(x, sin(x), kernel = "gaussian", range = 1, variance = 1, nugget = 0, mean = 0, solver = solver)
+    p <- predict(fit, x, se.fit = TRUE)
+    expect_lt(max(abs(p$fit - sin(x))), 1e-3)
+    expect_true(all(p$se.fit >= 0 & p$se.fit <= 1))
+    expect_gt(fit$solver$jitter, 0)
+    expect_lt(fit$solver$jitter, 1e-5)
+    expect_output(print(fit), "jitter")
+  }
+  # too few steps are said
+  w <- expect_warning(fit <- keops_gp(x, cos(40 * x), kernel = "matern32", range = 1, variance = 1, nugget = 1e-4, solver = "cg",
+                                      control = keops_gp_control(cg_maxit = 1, cg_rank = 1)), class = "keops_warning_convergence")
+  expect_match(conditionMessage(w), "stopped after 1 steps.*cg_maxit")
+  expect_false(fit$solver$converged)
+  expect_output(print(fit), "not converged")
 })
 
 test_that("P06: deviations at the data and beside them are small and finite without noise", {
   set.seed(3)
   x <- matrix(runif(60), 30)
-  for (kernel in c("gaussian", "matern52", "exponential")) {
-    fit <- keops_gp(x, sin(5 * x[, 1]), kernel = kernel, range = 0.4, variance = 2, nugget = 0)
+  for (kernel in c("gaussian", "matern52", "exponential")) for (solver in c("cholesky", "cg")) {
+    fit <- keops_gp(x, sin(5 * x[, 1]), kernel = kernel, range = 0.4, variance = 2, nugget = 0, solver = solver)
     at <- predict(fit, x, se.fit = TRUE)$se.fit
     expect_true(all(is.finite(at) & at >= 0 & at < 1e-4 * sqrt(2)), label = kernel)
     near <- predict(fit, x + 1e-9, se.fit = TRUE)$se.fit
@@ -403,8 +413,12 @@ test_that("what is no covariance is refused, with what is allowed", {
   expect_error(keops_gp(gp_x, replace(gp_y, 3, NA)), "row 3", class = "keops_error_input")
   expect_error(keops_gp(gp_x, gp_y, approx = "vecchia"), class = "keops_error_input")
   expect_error(keops_gp(gp_x, gp_y, method = "LOO"), class = "keops_error_input")
-  e <- expect_error(keops_gp(gp_x, gp_y, control = keops_gp_control(dense_max = 10)), class = "keops_error_input")
-  expect_match(conditionMessage(e), "50 rows.*at most 10")
+  e <- expect_error(keops_gp(gp_x, gp_y, kernel = cov_formula("Exp(-Abs(x-y))"), nugget = 0.1), class = "keops_error_input")
+  expect_match(conditionMessage(e), "2 components.*with one")
+  e <- expect_error(keops_gp(gp_x, gp_y, kernel = cov_formula("Exp(-SqDist(x,2*y))"), nugget = 0.1), class = "keops_error_input")
+  expect_match(conditionMessage(e), "`kernel`: found a formula that is not symmetric")
+  e <- expect_error(cov_formula("Exp(-SqDist(Var(0,2,0),y))"), class = "keops_error_input")
+  expect_match(conditionMessage(e), "by their names")
 })
 
 test_that("of a product only the first variance is estimated", {
