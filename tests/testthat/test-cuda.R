@@ -8,10 +8,19 @@ skip_without_nvrtc <- function() {
   skip_if(nzchar(Sys.getenv("FAKE_CUDA")), "NVRTC is a fake: it compiles in the other tests")
 }
 
-cuda_bytes <- function(formula, args, precision, m = 1e5, n = 1e5) {
-  handle <- keops:::engine_formula(formula, args)$handle
-  keops:::engine_cuda_source(handle, precision, m, n, arch = 90L)
-}
+# Bytes of a formula's kernels as NVRTC compiles them. Many formulas and sizes share a source: each is compiled once.
+cuda_bytes <- local({
+  known <- list()
+  function(formula, args, precision, m = 1e5, n = 1e5) {
+    handle <- keops:::engine_formula(formula, args)$handle
+    source <- keops:::engine_cuda_source(handle, precision, m, n)
+    if (!nzchar(source)) return(0)
+    if (is.null(known[[source]])) {
+      known[[source]] <<- keops:::engine_cuda_source(handle, precision, m, n, arch = 90L)
+    }
+    known[[source]]
+  }
+})
 
 not_on_gpus <- c("Polygamma", "BesselK", "Matern")
 gpu_reductions <- c("Sum", "Min", "Max", "ArgMin", "ArgMax", "Min_ArgMin", "Max_ArgMax", "LogSumExp", "LogSumExpWeight",
@@ -33,7 +42,7 @@ test_that("NVRTC compiles every operation and its gradient", {
   operands <- c("a+b", "a+b,b", "a+b,b,c")
   for (arity in 1:3) {
     names <- setdiff(ops$name[scalar & ops$arity == arity], not_on_gpus)
-    for (some in split(names, (seq_along(names) - 1) %/% 6)) {
+    for (some in split(names, (seq_along(names) - 1) %/% 12)) {
       sum <- paste(sprintf("%s(%s)", some, operands[arity]), collapse = "+")
       for (precision in c("single", "double")) expect_compiles(sprintf("Sum_Reduction(%s,1)", sum), args, precision)
       if ("Digamma" %in% some) sum <- sub("Digamma(a+b)", "b", sum, fixed = TRUE) # its derivative is Polygamma
@@ -81,7 +90,8 @@ test_that("NVRTC compiles every reduction in every shape of kernel", {
       args <- sprintf(c("x=Vi(%d)", "y=Vj(%d)"), dim)
       more <- if (grepl("Weight|SoftMax", name)) ",y" else if (grepl("KMin", name)) ",10" else ""
       formula <- sprintf("%s_Reduction(SqDist(x,y)%s,1)", name, more)
-      expect_compiles(formula, args, "double")
+      # loops over components are the same for weights as without, and slow to compile in double
+      if (dim == 3 || !grepl("Weight|SoftMax", name)) expect_compiles(formula, args, "double")
       for (shape in if (every && dim == 3) shapes else shapes[5]) {
         expect_compiles(formula, args, "single", shape[1], shape[2])
       }
