@@ -1,0 +1,1 @@
+bench_peers <- function(rounds) NULL

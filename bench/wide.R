@@ -1,0 +1,1 @@
+bench_wide <- function(rounds) NULL
