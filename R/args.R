@@ -40,10 +40,9 @@ count_args <- function(info) {
   if (n == 1L) "1 element" else paste(n, "elements, one for each argument")
 }
 
-# list(data, rows, row_names): data are double vectors, column-major, rows[k] x dim; row names of i and of j
-# are those of the first variable that has some.
+# `args` of order_args() as list(data, rows, row_names): data are double vectors, column-major, rows[k] x dim;
+# row names of i and of j are those of the first variable that has some.
 take_args <- function(args, info, inner_dim, call) {
-  args <- order_args(args, info, call)
   n <- length(args)
   rows <- numeric(n)
   row_names <- list(NULL, NULL)

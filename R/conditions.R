@@ -13,6 +13,18 @@ stop_input <- function(arg, found, expected, call = NULL) {
   stop(keops_condition("input", message, call, arg = arg, found = found, expected = expected))
 }
 
+# Operands that do not fit together; `dims` are the sizes or numbers of components.
+stop_dimension <- function(message, op, dims, call = NULL) {
+  stop(keops_condition("dimension", message, call, op = op, dims = dims))
+}
+
+warn_convergence <- function(message, call, iterations, residual) {
+  warning(structure(
+    class = c("keops_warning_convergence", "keops_warning", "warning", "condition"),
+    list(message = message, call = call, iterations = iterations, residual = residual)
+  ))
+}
+
 # A message that the user should see once a session, not at each call.
 message_once <- function(text, key = text) {
   if (key %in% session$said) return(invisible())

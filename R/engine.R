@@ -92,12 +92,12 @@ engine_backends <- c(auto = 0L, interpreted = 1L, compiled = 2L)
 
 engine_schemes <- c(auto = 0L, block = 0L, direct = 1L, kahan = 2L)
 
-# list(results, compiled, note), a result being list(values, indices, k); `settled` is of run_settings().
+# list(results, compiled, note, gpu), a result being list(values, indices, k); `settled` is of run_settings().
 engine_run <- function(handle, data, rows, settled, ranges = NULL, call = NULL) {
   engine_result(
     .Call(ffi_formula_run, handle, data, rows, if (settled$precision == "single") 4L else 8L,
           engine_backends[[settled$backend]], settled$threads, engine_schemes[[settled$sum_scheme]], ranges,
-          settled$compile),
+          settled$compile, settled$gpu),
     call
   )
 }
@@ -118,6 +118,11 @@ compile_settings <- function(call = NULL) {
     session_cache(), session$version)
 }
 
+# ---- lazy matrices ----
+
+# list(text, leaf, side, name, declared) of nodes: see lazy_flat().
+engine_lazy_text <- function(nodes, swap, becomes) .Call(ffi_lazy_text, nodes, swap, becomes)
+
 # ---- tables ----
 
 engine_operations <- function() .Call(ffi_op_table)
@@ -136,6 +141,21 @@ engine_forked <- function() .Call(ffi_forked)
 # Path of the compiler, or the condition that says what was searched.
 engine_compiler <- function() {
   tryCatch(engine_result(.Call(ffi_compiler, compile_settings())), keops_error = identity)
+}
+
+# ---- GPUs ----
+
+# driver, nvrtc, nvrtc_path, problem, and name, arch, processors, memory of each device. Starts none of them.
+engine_cuda <- function() .Call(ffi_cuda_info)
+engine_cuda_release <- function() .Call(ffi_cuda_release)
+# Milliseconds that the GPU was busy in the last call.
+engine_cuda_ms <- function() .Call(ffi_cuda_ms)
+
+# CUDA source of a formula's kernels as for m rows of i and n of j. With `arch` (90: compute capability 9.0) NVRTC
+# compiles it, and the answer is the number of bytes; no GPU is needed. `nvrtc`: newest major version to take.
+engine_cuda_source <- function(handle, precision, m, n, arch = 0L, nvrtc = 0L, call = NULL) {
+  engine_result(.Call(ffi_cuda_source, handle, if (precision == "single") 4L else 8L, as.double(c(m, n)),
+                      as.integer(arch), as.integer(nvrtc), compile_settings()), call)
 }
 
 # ---- cache ----

@@ -16,10 +16,11 @@
 #'   `"g=Pm(1)"` a parameter, the same for all pairs. Declarations without a name (`"Vi(3)"`) are reached in
 #'   the formula as `Var(position, dimension, category)`, all counted from 0.
 #' @param precision,device,... Settings of this operator: `precision` (`"double"`, `"single"`), `device`
-#'   (`"auto"`, `"cpu"`), `backend` (`"auto"`, `"interpreted"`, `"compiled"`), `threads`, `sum_scheme`. `NULL`: as
+#'   (`"auto"`, `"cpu"`, `"gpu"`, `"gpu:1"`), `backend` (`"auto"`, `"interpreted"`, `"compiled"`), `threads`,
+#'   `sum_scheme`. `NULL`: as
 #'   [keops_options()] says when the operator is called.
 #'
-#' @return A function of class `keops_kernel`, `op(args, inner_dim = c("col", "row"), ...)`:
+#' @return A function of class `keops_kernel`, `op(args, inner_dim = c("col", "row"), ..., ranges = NULL)`:
 #'   \describe{
 #'     \item{`args`}{One list with the data of all variables, in the order declared, or by name in any order.
 #'       An i-variable of dimension d is a matrix M x d, a j-variable N x d: rows are points. A vector is one
@@ -30,6 +31,7 @@
 #'     \item{`inner_dim`}{`"row"`: i- and j-variables are given as d x M and d x N, points in columns. The
 #'       result is not transposed.}
 #'     \item{`...`}{Settings of this call: `precision`, `device`, `backend`, `threads`, `sum_scheme`.}
+#'     \item{`ranges`}{An object of [keops_ranges()]: only these pairs are visited. `NULL`: all of them.}
 #'   }
 #'   It returns a matrix with one row for each i (or j) and one column for each component of the formula;
 #'   row names are those of the first variable of that index that has some. Reductions that give the numbers of
@@ -40,11 +42,19 @@
 #'
 #'   An operator holds text and settings only, so it can be saved and loaded. `formula(op)` is its text.
 #'
+#' @section Batches:
+#' Several problems of one size can be given at once, along a third dimension: i- and j-variables as arrays
+#' M x d x B and N x d x B (d x M x B with `inner_dim = "row"`), parameters as 1 x d x B. Variables given as
+#' before, or with an extent of 1 there, are shared by all B. The result has one more dimension, too:
+#' `out[, , b]` is the result for batch b, as an own call would give it; indices count within the batch. A
+#' gradient made by [keops_grad()] in a variable that is shared is summed over the batches and has the shape
+#' of that variable. Batches can't be combined with `ranges`.
+#'
 #' @section Errors:
 #' `keops_error_parse` and `keops_error_dimension` when the formula is made, with the place marked;
 #' `keops_error_input` for declarations, data and settings, naming the argument, what was found and what is
-#' allowed; `keops_error_compile` if `backend = "compiled"` and no compiler works; `keops_error_device` for a
-#' GPU, which this version does not use. All are of class `keops_error`.
+#' allowed; `keops_error_compile` if `backend = "compiled"` and no compiler works; `keops_error_device` if a
+#' GPU was asked for and cannot be used, or its memory is too small. All are of class `keops_error`.
 #'
 #' @references
 #' Charlier, B., Feydy, J., Glaunès, J. A., Collin, F.-D., Durif, G. (2021). Kernel operations on the GPU,
@@ -88,16 +98,17 @@ keops_kernel <- function(formula, args, precision = NULL, device = NULL, ...) {
 }
 
 # The operator's environment is what saveRDS() stores: plain values. `labels` are the names of the results
-# of a formula that has several.
-new_operator <- function(text, declared, settings, call, labels = NULL) {
+# of a formula that has several. `taken` says which derivatives keops_grad() took, one entry an order:
+# list(of, eta), the positions of the variables that the results are gradients in, and of the cotangent.
+new_operator <- function(text, declared, settings, call, labels = NULL, taken = list()) {
   engine_formula(text, declared, call)
   rm(call)
-  op <- function(args, inner_dim = c("col", "row"), ...) {
+  op <- function(args, inner_dim = c("col", "row"), ..., ranges = NULL) {
     call <- sys.call()
     if (missing(args)) stop_input("`args`", "nothing", "a list with the data of all variables", call)
     inner_dim <- if (missing(inner_dim)) "col" else check_inner_dim(inner_dim, call)
     given <- if (...length() > 0L) check_settings(list(...), call_settings, call)
-    out <- run_operator(text, declared, replace_settings(settings, given), args, inner_dim, call)
+    out <- run_operator(text, declared, replace_settings(settings, given), args, inner_dim, ranges, taken, call)
     if (is.null(labels)) out else stats::setNames(out, labels)
   }
   class(op) <- "keops_kernel"
@@ -115,15 +126,37 @@ replace_settings <- function(settings, given) {
   settings
 }
 
-run_operator <- function(text, declared, settings, args, inner_dim, call) {
-  entry <- engine_formula(text, declared, call)
-  input <- take_args(args, entry$info, inner_dim, call)
+run_operator <- function(text, declared, settings, args, inner_dim, ranges, taken, call) {
+  entry <- engine_formula(text, declared, call, !is.null(ranges))
   settled <- run_settings(settings, call)
+  args <- order_args(args, entry$info, call)
+  run <- function(args) run_once(entry, args, inner_dim, ranges, settled, call)
+  batches <- find_batches(args, entry$info, inner_dim, call)
+  if (is.null(batches)) return(run(args))
+  if (!is.null(ranges)) {
+    stop_input("`ranges`", "ranges together with batches", "either of them: call the operator for each batch", call)
+  }
+  run_batches(batches, taken, entry$info, run, call)
+}
+
+run_once <- function(entry, args, inner_dim, ranges, settled, call) {
+  run_input(entry, take_args(args, entry$info, inner_dim, call), ranges, settled, call)
+}
+
+# `input` as take_args() gives it: data that have passed the gate.
+run_input <- function(entry, input, ranges, settled, call) {
+  sizes <- side_sizes(entry$info, input$rows)
+  borders <- if (!is.null(ranges)) check_ranges(ranges, sizes, call)
   start <- if (settled$verbose) proc.time()[["elapsed"]]
-  out <- engine_run(entry$handle, input$data, input$rows, settled, call = call)
-  if (settled$verbose) say_run(out, entry$info, input$rows, settled, proc.time()[["elapsed"]] - start)
+  out <- engine_run(entry$handle, input$data, input$rows, settled, borders, call)
+  if (settled$verbose) say_run(out, sizes, ranges, settled, proc.time()[["elapsed"]] - start)
   if (!is.null(out$note)) message_once(paste0("keops: ", out$note))
   shape_results(out$results, entry$info, input$row_names)
+}
+
+# Rows of i and of j: one where there is no variable of that side.
+side_sizes <- function(info, rows) {
+  vapply(0:1, function(category) c(rows[info$category == category], 1)[1L], 0)
 }
 
 # One result, or a list of all.
@@ -155,17 +188,24 @@ shape_part <- function(x, k, row_names) {
   x
 }
 
-say_run <- function(out, info, rows, settled, seconds) {
+say_run <- function(out, sizes, ranges, settled, seconds) {
   threads <- settled$threads
-  count <- function(category) max(rows[info$category == category], 1)
-  message(sprintf("keops: %s x %s pairs, %s, %s precision, %d thread%s: %.3f s",
-                  format_count(count(0L)), format_count(count(1L)),
-                  if (out$compiled) "compiled" else "interpreted", settled$precision, threads,
+  pairs <- paste(size_text(sizes), "pairs")
+  if (!is.null(ranges)) pairs <- paste(format_count(range_pairs(ranges)), "of", pairs)
+  message(sprintf("keops: %s, %s, %s precision, %d thread%s: %.3f s", pairs,
+                  where_run(out, settled), settled$precision, threads,
                   if (threads == 1L) "" else "s", seconds))
 }
 
-# What an operator is made of: text, declared, settings, labels.
-operator_parts <- function(op) mget(c("text", "declared", "settings", "labels"), envir = environment(op))
+where_run <- function(out, settled) {
+  if (out$gpu) return(sprintf("GPU %s (%.3f ms)", paste(settled$gpu[[2L]], collapse = ", "), engine_cuda_ms()))
+  if (out$compiled) "compiled" else "interpreted"
+}
+
+# What an operator is made of, see new_operator().
+operator_parts <- function(op) {
+  mget(c("text", "declared", "settings", "labels", "taken"), envir = environment(op))
+}
 
 #' @rdname keops_kernel
 #' @param x An operator.
@@ -185,7 +225,7 @@ print.keops_kernel <- function(x, ...) {
   cat(paste0("  result", label, ": ", c("M x ", "N x ", "1 x ")[info$out_category + 1L], info$out_dim, "\n"),
       sep = "")
   if (length(parts$settings) > 0L) {
-    cat("  settings:", paste(names(parts$settings), "=", unlist(parts$settings), collapse = ", "), "\n")
+    cat("  settings:", paste(names(parts$settings), "=", vapply(parts$settings, paste, "", collapse = ","), collapse = ", "), "\n")
   }
   invisible(x)
 }

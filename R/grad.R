@@ -78,7 +78,8 @@ keops_grad.keops_kernel <- function(op, var, ...) {
     paste0("Grad(", parts$text, ",", variable_text(whole, k), ",", variable_text(whole, n + 1L), ")")
   }, "")
   new_operator(paste(text, collapse = ";"), c(declared, declaration(whole, n + 1L)), parts$settings, call,
-               if (length(k) > 1L) vapply(k, function(k) variable_text(whole, k), ""))
+               if (length(k) > 1L) vapply(k, function(k) variable_text(whole, k), ""),
+               c(parts$taken, list(list(of = k, eta = n + 1L))))
 }
 
 # How a formula calls argument number k, and how the list of arguments declares it.

@@ -21,7 +21,7 @@
 #' `Round(F,d)` (halves away from zero), `Mod(F,G,H)` = F - G floor((F-H)/G), `Maximum(F,G)`,
 #' `Minimum(F,G)`, `Clamp(F,G,H)`, `ClampInt(F,a,b)`, `DiffClampInt(F,a,b)`, `IfElse(F,G,H)` (G where
 #' F >= 0), `Equal NotEqual LessThan LessOrEqual`, `And Or Not` (a number counts as true unless it is 0),
-#' `ExpSub(F,G)` = exp(F-G), 0 where F is -Inf.
+#' `ExpSub(F,G)` = exp(F-G), 0 where F or G is -Inf.
 #'
 #' @section Sums, norms, distances:
 #' `Sum(F)`, `SumT(F,d)` (one component d times), `Scalprod(F,G)`, `SqNorm2 Norm2 Normalize`, `SqDist(F,G)`,

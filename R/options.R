@@ -7,6 +7,7 @@ session <- new.env(parent = emptyenv())
 session$keys <- character()
 session$handles <- list()
 session$said <- character()
+session$leaves <- 0
 
 check_choice <- function(choices) {
   force(choices)
@@ -16,16 +17,24 @@ check_choice <- function(choices) {
   }
 }
 
+# "auto", "cpu", "gpu" (the first one), or numbers of CUDA as "gpu:1"; several spread the work, and one may be
+# named twice. In one string they are separated by commas (environment variable).
 check_device <- function(value, arg, call) {
-  if (is.character(value) && length(value) >= 1L && all(grepl("^gpu(:[0-9]+)?$", value))) {
-    stop(keops_condition(
-      "device",
-      paste0(arg, ": ", show_value(value), " was asked for, but this version of keops has no GPU ",
-             "backend yet; use \"cpu\" or \"auto\""),
-      call, device = value, needed = NULL, free = NULL
-    ))
+  if (is.character(value) && !anyNA(value)) value <- unlist(strsplit(value, " *, *"))
+  if (length(value) >= 1L && all(grepl("^gpu(:[0-9]{1,4})?$", value))) return(value)
+  if (length(value) == 1L && value %in% c("auto", "cpu")) return(value)
+  stop_input(arg, if (length(value) == 1L) show_value(value) else describe(value),
+             "\"auto\", \"cpu\", \"gpu\", \"gpu:1\" or several such as c(\"gpu:0\", \"gpu:1\")", call)
+}
+
+check_positive <- function(zero) {
+  force(zero)
+  function(value, arg, call) {
+    if (is.character(value) && length(value) == 1L) value <- suppressWarnings(as.numeric(value))
+    ok <- is.numeric(value) && length(value) == 1L && !is.na(value) && (value > 0 || (zero && value == 0))
+    if (!ok) stop_input(arg, show_value(value), if (zero) "a number, 0 or more" else "a number above 0", call)
+    as.double(value)
   }
-  check_choice(c("auto", "cpu"))(value, arg, call)
 }
 
 check_threads <- function(value, arg, call) {
@@ -68,7 +77,10 @@ settings <- list(
   sum_scheme = list(check = check_choice(c("auto", "block", "direct", "kahan")), default = "auto"),
   verbose = list(check = check_flag, default = FALSE),
   cache_dir = list(check = check_text, default = NULL),
-  compiler = list(check = check_text, default = NULL)
+  compiler = list(check = check_text, default = NULL),
+  gpu_memory = list(check = check_positive(FALSE), default = NULL),
+  gpu_launch = list(check = check_positive(FALSE), default = NULL),
+  accuracy = list(check = check_positive(TRUE), default = 1e-5)
 )
 
 # Those that an operator or a call may carry as arguments.
@@ -136,6 +148,20 @@ thread_count <- function(value = NULL, call = NULL) {
   as.integer(min(n, 65535))
 }
 
+# ---- GPUs ----
+
+# What the engine is told: 0 CPU, 1 GPU, 2 auto; numbers of devices; bytes of a device that may be used (0: most
+# of what is free); accuracy; milliseconds of a launch (0: default).
+gpu_settings <- function(device, call) {
+  number <- function(name) {
+    value <- setting(name, call = call)
+    if (is.null(value)) 0 else value
+  }
+  choice <- switch(device[1L], cpu = 0L, auto = 2L, 1L)
+  numbers <- if (choice == 1L) as.integer(sub("^gpu:?", "0", device)) else 0L
+  list(choice, numbers, number("gpu_memory"), setting("accuracy", call = call), number("gpu_launch"))
+}
+
 # ---- all of it for one run ----
 
 # What settings come from, besides arguments.
@@ -151,12 +177,12 @@ run_settings <- function(given, call) {
   sources <- list(given, Sys.getenv(watched_variables, names = FALSE), lapply(watched_options, getOption),
                   engine_forked(), tempdir())
   if (identical(sources, session$sources)) return(session$settled)
-  setting("device", given$device, call) # in this version all that pass are the CPU
   settled <- list(
     precision = setting("precision", given$precision, call),
     backend = setting("backend", given$backend, call),
     threads = thread_count(given$threads, call),
     sum_scheme = setting("sum_scheme", given$sum_scheme, call),
+    gpu = gpu_settings(setting("device", given$device, call), call),
     verbose = setting("verbose", call = call),
     compile = compile_settings(call)
   )
@@ -179,7 +205,10 @@ run_settings <- function(given, call) {
 #'
 #' @details
 #' \describe{
-#'   \item{`device`}{`"auto"` (default) or `"cpu"`. This version has no GPU backend: `"gpu"` is an error.}
+#'   \item{`device`}{`"auto"` (default) takes an NVIDIA GPU where there is one and the work is large enough to
+#'     pay for it, else the CPU; so it does where the GPU cannot be used, with one message. `"cpu"`; `"gpu"`, the
+#'     first GPU; `"gpu:1"`, by CUDA's number, counted from 0; `c("gpu:0", "gpu:1")` spreads the work over several.
+#'     A GPU needs the driver and NVRTC (a library of the CUDA toolkit), which are looked for at the first use.}
 #'   \item{`backend`}{`"auto"` (default) interprets small work and compiles a kernel when the work is large
 #'     enough to pay for it; `"interpreted"` and `"compiled"` force either. `"auto"` falls back to the
 #'     interpreter, with one message, where no compiler works; `"compiled"` then is an error.}
@@ -195,12 +224,18 @@ run_settings <- function(given, call) {
 #'   \item{`cache_dir`}{Folder of compiled kernels, see [keops_cache_info()].}
 #'   \item{`compiler`}{Command of the C compiler for kernels, e.g. `"gcc"` or `"ccache clang"`. Default: the
 #'     one R was built with, then `cc`, `gcc`, `clang`.}
+#'   \item{`gpu_memory`}{Bytes of a GPU's memory that a call may use; data that need more go through it in slices.
+#'     Default: most of what is free.}
+#'   \item{`gpu_launch`}{Milliseconds, by a rough estimate, after which long work on a GPU is broken off to look
+#'     whether it was interrupted, about 60 by default. It changes the last digits of results.}
+#'   \item{`accuracy`}{Relative error that is allowed in single precision, `1e-5`. Below `2e-6`, GPUs take no
+#'     approximate functions.}
 #' }
 #'
 #' @return A list of settings: the current values when read (`NULL`: decided when it is needed), the former
 #'   values of the options, invisibly, when set.
 #'
-#' @section Errors: `keops_error_input` for an unknown name or value, `keops_error_device` for a GPU.
+#' @section Errors: `keops_error_input` for an unknown name or value.
 #'
 #' @examples
 #' keops_options("precision")

@@ -1,6 +1,6 @@
 /* The R border: reads R's arguments, calls the engine, gives R a value back.
  *
- * With init.c the only file that includes R. R may jump out of any allocation, so whatever the engine
+ * With init.c and lazy_text.c the only file that includes R. R may jump out of any allocation, so whatever the engine
  * hands over gets its owner (an external pointer with a finalizer) before it exists, and a failure of
  * the engine goes back as a value, a record of class "keops_engine_error", that R/engine.R turns into a
  * condition. Rf_error is for arguments of the wrong type only: they are R/'s own mistakes. */
@@ -10,6 +10,7 @@
 
 #include "cache.h"
 #include "cores.h"
+#include "cuda_backend.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -228,6 +229,26 @@ static ke_compile_settings arg_compile(SEXP x)
   return s;
 }
 
+/* list(choice, numbers, memory, accuracy, launch): what is done with GPUs */
+static ke_gpu_settings arg_gpu(SEXP x, ke_device_choice *choice)
+{
+  ke_gpu_settings s = {.hint = KEOPS_CUDA_HINT};
+  SEXP numbers;
+
+  if (TYPEOF(x) != VECSXP || XLENGTH(x) != 5 || TYPEOF(VECTOR_ELT(x, 1)) != INTSXP ||
+      XLENGTH(VECTOR_ELT(x, 1)) > 1024 || TYPEOF(VECTOR_ELT(x, 2)) != REALSXP ||
+      TYPEOF(VECTOR_ELT(x, 3)) != REALSXP || TYPEOF(VECTOR_ELT(x, 4)) != REALSXP)
+    Rf_error("gpu: a choice, numbers of devices, bytes, an accuracy and milliseconds are needed");
+  numbers = VECTOR_ELT(x, 1);
+  *choice = (ke_device_choice)arg_int(VECTOR_ELT(x, 0), "choice");
+  s.device = INTEGER(numbers);
+  s.ndevice = (int)XLENGTH(numbers);
+  s.memory = Rf_asReal(VECTOR_ELT(x, 2));
+  s.launch_ms = Rf_asReal(VECTOR_ELT(x, 4));
+  s.accurate = Rf_asReal(VECTOR_ELT(x, 3)) < 2e-6; /* that of the approximate functions */
+  return s;
+}
+
 static void check_interrupt(void *unused)
 {
   (void)unused;
@@ -277,6 +298,16 @@ static const int64_t *whole_numbers(SEXP x)
   return out;
 }
 
+/* Numbers of intervals: they do not decrease, and end with all of them. */
+static bool are_slices(const int64_t *slice, R_xlen_t n, R_xlen_t intervals)
+{
+  int64_t before = 0;
+
+  for (R_xlen_t k = 0; k < n; before = slice[k++])
+    if (slice[k] < before) return false;
+  return before == intervals;
+}
+
 /* list(rows, slices, items, rows, slices, items): of rows i over items j, then of rows j over items i, as
  * ke_ranges wants them; R/ranges.R has checked them against the data. */
 static const ke_ranges *take_ranges(SEXP x)
@@ -296,7 +327,8 @@ static const ke_ranges *take_ranges(SEXP x)
                          .row = whole_numbers(VECTOR_ELT(x, 3 * k)),
                          .slice = whole_numbers(VECTOR_ELT(x, 3 * k + 1)),
                          .item = whole_numbers(VECTOR_ELT(x, 3 * k + 2))};
-    if (XLENGTH(VECTOR_ELT(x, 3 * k + 2)) != 2 * (n ? out[k].slice[n - 1] : 0))
+    if (XLENGTH(VECTOR_ELT(x, 3 * k + 2)) % 2 != 0 ||
+        !are_slices(out[k].slice, n, XLENGTH(VECTOR_ELT(x, 3 * k + 2)) / 2))
       Rf_error("ranges: two borders an interval are needed");
   }
   return out;
@@ -354,11 +386,11 @@ static SEXP result_value(const ke_result_info *r, SEXP whole, int64_t items)
   return out;
 }
 
-/* list(results, compiled, note); a result as above. */
+/* list(results, compiled, note, gpu); a result as above. */
 SEXP ffi_formula_run(SEXP handle, SEXP data, SEXP rows, SEXP real_bytes, SEXP backend, SEXP threads,
-                     SEXP scheme, SEXP ranges, SEXP compile)
+                     SEXP scheme, SEXP ranges, SEXP compile, SEXP gpu)
 {
-  static const char *const names[] = {"results", "compiled", "note"};
+  static const char *const names[] = {"results", "compiled", "note", "gpu"};
   ke_formula *f = arg_formula(handle);
   const ke_formula_info *info = ke_formula_describe(f);
   const double **pointer = (const double **)R_alloc((size_t)info->nargs + 1, sizeof *pointer);
@@ -379,6 +411,9 @@ SEXP ffi_formula_run(SEXP handle, SEXP data, SEXP rows, SEXP real_bytes, SEXP ba
   ke_error err = {.pos = -1};
   SEXP owner, results, out;
 
+  call.gpu = ke_cuda_backend();
+  call.gpu_settings = arg_gpu(gpu, &call.device);
+  call.gpu_settings.compile = call.compile;
   take_data(info, data, rows, pointer, nrow);
   owner = PROTECT(new_owner(free_memory));
   results = PROTECT(Rf_allocVector(VECSXP, info->nresult));
@@ -394,13 +429,14 @@ SEXP ffi_formula_run(SEXP handle, SEXP data, SEXP rows, SEXP real_bytes, SEXP ba
     UNPROTECT(2);
     return out;
   }
-  out = PROTECT(named_list(3, names));
+  out = PROTECT(named_list(4, names));
   for (int k = 0; k < info->nresult; k++)
     SET_VECTOR_ELT(results, k,
                    result_value(&info->result[k], VECTOR_ELT(results, k), most_rows(info->nargs, nrow)));
   SET_VECTOR_ELT(out, 0, results);
   SET_VECTOR_ELT(out, 1, Rf_ScalarLogical(report.compiled));
   if (report.note[0]) SET_VECTOR_ELT(out, 2, text_value(report.note));
+  SET_VECTOR_ELT(out, 3, Rf_ScalarLogical(report.gpu));
   UNPROTECT(3);
   return out;
 }
@@ -535,6 +571,78 @@ SEXP ffi_cpu(void)
   SET_VECTOR_ELT(out, 2, Rf_ScalarInteger(ke_cores()));
   SET_VECTOR_ELT(out, 3, text_value(KE_CC_DEFAULT));
   SET_VECTOR_ELT(out, 4, text_value(KEOPS_CUDA_HINT));
+  UNPROTECT(1);
+  return out;
+}
+
+/* ---- GPUs ---- */
+
+/* list(driver, nvrtc, nvrtc_path, problem, name, arch, processors, memory): versions as 13000, the last four
+ * with one entry a device. Starts no device. */
+SEXP ffi_cuda_info(void)
+{
+  static const char *const names[] = {"driver", "nvrtc",      "nvrtc_path", "problem", "name",
+                                      "arch",   "processors", "memory"};
+  ke_cuda_info info;
+  ke_cuda_device_info d;
+  ke_error err = {.pos = -1};
+  SEXP out = PROTECT(named_list(8, names)), name, arch, processors, memory;
+
+  ke_cuda_look(KEOPS_CUDA_HINT, &info);
+  SET_VECTOR_ELT(out, 0, Rf_ScalarInteger(info.driver));
+  SET_VECTOR_ELT(out, 1, Rf_ScalarInteger(info.nvrtc));
+  SET_VECTOR_ELT(out, 2, text_value(info.nvrtc_path));
+  SET_VECTOR_ELT(out, 3, text_value(info.problem));
+  SET_VECTOR_ELT(out, 4, name = Rf_allocVector(STRSXP, info.devices));
+  SET_VECTOR_ELT(out, 5, arch = Rf_allocVector(INTSXP, info.devices));
+  SET_VECTOR_ELT(out, 6, processors = Rf_allocVector(INTSXP, info.devices));
+  SET_VECTOR_ELT(out, 7, memory = Rf_allocVector(REALSXP, info.devices));
+  for (int k = 0; k < info.devices; k++) {
+    if (ke_cuda_look_at(k, &d, &err) != KE_OK) d = (ke_cuda_device_info){.name = "unknown"};
+    SET_STRING_ELT(name, k, Rf_mkChar(d.name));
+    INTEGER(arch)[k] = d.arch;
+    INTEGER(processors)[k] = d.processors;
+    REAL(memory)[k] = d.memory;
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+SEXP ffi_cuda_release(void)
+{
+  ke_cuda_free_pools();
+  return R_NilValue;
+}
+
+SEXP ffi_cuda_ms(void)
+{
+  return Rf_ScalarReal(ke_cuda_last_ms());
+}
+
+/* Source for a GPU of a formula with so many rows of i and j (a string); with an architecture (90) it is
+ * compiled instead, and the number of bytes is the answer. */
+SEXP ffi_cuda_source(SEXP handle, SEXP real_bytes, SEXP sizes, SEXP arch, SEXP nvrtc, SEXP compile)
+{
+  const ke_plan *plan = ke_formula_plan(arg_formula(handle));
+  int bytes = arg_int(real_bytes, "real_bytes"), target = arg_int(arch, "arch");
+  int newest = arg_int(nvrtc, "nvrtc");
+  ke_gpu_settings settings = {.hint = KEOPS_CUDA_HINT, .compile = arg_compile(compile)};
+  SEXP owner = PROTECT(new_owner(free_memory)), out;
+  ke_error err = {.pos = -1};
+  double image = 0;
+  char *source = NULL;
+  int64_t rows[2];
+
+  if (TYPEOF(sizes) != REALSXP || XLENGTH(sizes) != 2) Rf_error("sizes: two numbers are needed");
+  for (int k = 0; k < 2; k++) rows[k] = (int64_t)REAL(sizes)[k];
+  if (target <= 0) {
+    ke_status st = ke_cuda_source(plan, bytes, rows[0], rows[1], &source, &err);
+    out = text_or_error(st, source, &err, owner);
+  } else if (ke_cuda_try(plan, bytes, rows[0], rows[1], target, newest, &settings, &image, &err) == KE_OK) {
+    out = Rf_ScalarReal(image);
+  } else {
+    out = error_record(&err, owner);
+  }
   UNPROTECT(1);
   return out;
 }

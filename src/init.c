@@ -9,7 +9,7 @@
 static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_formula_new, 3),
     ROUTINE(ffi_formula_info, 1),
-    ROUTINE(ffi_formula_run, 9),
+    ROUTINE(ffi_formula_run, 10),
     ROUTINE(ffi_formula_source, 2),
     ROUTINE(ffi_op_table, 0),
     ROUTINE(ffi_reduction_table, 0),
@@ -19,6 +19,11 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_compiler, 1),
     ROUTINE(ffi_cpu, 0),
     ROUTINE(ffi_forked, 0),
+    ROUTINE(ffi_cuda_info, 0),
+    ROUTINE(ffi_cuda_release, 0),
+    ROUTINE(ffi_cuda_ms, 0),
+    ROUTINE(ffi_cuda_source, 6),
+    ROUTINE(ffi_lazy_text, 3),
     {NULL, NULL, 0},
 };
 

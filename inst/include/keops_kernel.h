@@ -13,7 +13,7 @@
  *
  * For users: real vr vru vi KE_W K() K_INF, and functions k_<name> that take and give vr (a mask is
  * a vi, lanes 0 or -1). Special values are those of C's libm. Errors: at most 1 ulp for exp, exp2
- * and log, 2 ulp for the rest, 8 ulp for lgamma and digamma and there absolute near their zeros.
+ * and log, 2 ulp for the rest, 8 ulp for those of keops_special.h and there absolute near zeros.
  * tests/engine/test_math.c holds every function to that on every instruction set.
  *
  * The compiler may contract a * b + c into one rounding or not: where the error of a rounding is
@@ -1237,47 +1237,6 @@ K_INLINE vr k_round(vr a)
   return k_copysign(whole, a);
 }
 
-/* Lane by lane, from the C library */
-#define K_EACH(name, call)                                                                         \
-  K_APART vr name(vr a)                                                                            \
-  {                                                                                                \
-    for (int l = 0; l < KE_W; l++) a[l] = (real)call(a[l]);                                        \
-    return a;                                                                                      \
-  }
-
-/* log |gamma(x)|: the library's, less its global for the sign, which threads would share */
-#define K_STRING_(x) #x
-#define K_STRING(x) K_STRING_(x)
-double k_libm_lgamma(double, int *) __asm__(K_STRING(__USER_LABEL_PREFIX__) "lgamma_r");
-K_APART double k_lgamma_1(double x)
-{
-  int sign;
-  return k_libm_lgamma(x, &sign);
-}
-K_EACH(k_lgamma, k_lgamma_1)
-
-/* The derivative of log gamma: up to x >= 10 by psi(x) = psi(x + 1) - 1 / x, there its asymptotic
- * series; for x < 0 by psi(x) = psi(1 - x) - pi / tan(pi x) */
-K_APART double k_digamma_1(double x)
-{
-  double r = 0, low = 0, z;
-  if (__builtin_fabs(x) < 0x1p-60) return -1 / x;
-  if (x < 0) {
-    double f = x - __builtin_rint(x);
-    if (f == 0) return K_NAN;
-    r = -2 * K_PI_2 / __builtin_tan(2 * K_PI_2 * f);
-    x = 1 - x;
-  }
-  for (; x < 10; x += 1) { /* r + low is the exact sum */
-    double t = -1 / x, s = r + t, t1 = s - r;
-    low += (r - (s - t1)) + (t - t1);
-    r = s;
-  }
-  z = 1 / (x * x);
-  z *= 1. / 12 - z * (1. / 120 - z * (1. / 252 - z * (1. / 240 - z * (1. / 132 - z * (691. / 32760 -
-       z * (1. / 12 - z * 3617. / 8160))))));
-  return r + (__builtin_log(x) - (0.5 / x + z - low));
-}
-K_EACH(k_digamma, k_digamma_1)
+#include "keops_special.h"
 
 #endif

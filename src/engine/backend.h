@@ -56,6 +56,31 @@ size_t ke_rows_scratch(const ke_rows *rows); /* bytes, 64-aligned by the caller 
 void ke_rows_run(const ke_rows *rows, const ke_column *slots, const double *once, int64_t first,
                  int n, double *out, int64_t out_ld, void *scratch);
 
+/* ---- a device that runs pair programs from packed data (src/cuda) ---- */
+typedef struct {
+  const ke_pass *pass;
+  int real_bytes;
+  int64_t nkept, nred; /* >= 1 */
+  const void *once;    /* real once[once_width] */
+  void **memo;         /* the runner's own between runs; what hangs there is in `arena` */
+  ke_arena *arena;
+  void *data; /* of the calls below, which only the thread that runs the job may make */
+  /* Component c of row first + r, as real: to[c * ld + r], r < n */
+  void (*pack_kept)(void *data, int64_t first, int64_t n, void *to, int64_t ld);
+  /* Component c of item first + r, as real: to[r * width + c]; 0 from red_width on */
+  void (*pack_red)(void *data, int64_t first, int64_t n, void *to, int width);
+  /* States of rows, double c of row first + r at state[c * ld + r], are what they should be */
+  void (*finish)(void *data, int64_t first, int64_t n, const double *state, int64_t ld);
+  /* Add those of later items, both n rows of the same form */
+  void (*merge)(void *data, int64_t n, double *into, const double *from, int64_t ld);
+  bool (*stop)(void *data); /* to be asked at least ten times a second; true: leave */
+} ke_pairs_job;
+
+typedef struct ke_pairs_runner {
+  ke_status (*run)(void *device, const ke_pairs_job *job, ke_error *err); /* KE_ERR_DEVICE, ... */
+  void *device;
+} ke_pairs_runner;
+
 /* ---- emitter of C (shape.c, emit.c, emit_c.c): no compiler is run here ---- */
 /* Source of a kernel `void ke_kernel_run(const ke_task *)`; `shape` says how its data must be packed. */
 ke_status ke_emit_c(const ke_pass *pass, int real_bytes, ke_isa isa, ke_shape *shape, char **source,
@@ -75,6 +100,24 @@ typedef struct {
   int64_t hits_memory, hits_disk, compiles, rejected;
 } ke_cache_counters;
 
+/* ---- a GPU (src/cuda/cuda_backend.h) ---- */
+typedef struct {
+  const int *device; /* numbers of devices; one may be named again, and then counts as another */
+  int ndevice;
+  double memory; /* bytes a device may be used for; 0: most of what is free */
+  double launch_ms; /* that a launch may take by estimate; 0: enough for Ctrl-C to be answered soon */
+  bool accurate; /* no approximate functions in single precision */
+  const char *hint; /* a folder of CUDA, or NULL */
+  ke_compile_settings compile;
+} ke_gpu_settings;
+
+typedef struct ke_gpu {
+  bool (*present)(void); /* is there a device at all? */
+  /* A runner on these devices, for one run; starts CUDA. `close` it. */
+  ke_status (*open)(const ke_gpu_settings *settings, ke_pairs_runner *out, ke_error *err);
+  void (*close)(ke_pairs_runner *runner);
+} ke_gpu;
+
 typedef void (*ke_kernel_fn)(const ke_task *);
 
 /* Function ke_kernel_run of the shared object made from `source`: from the table of loaded kernels,
@@ -84,5 +127,7 @@ ke_status ke_cc_fetch(const char *source, const ke_compile_settings *settings, k
 /* The compiler that would be used (malloc'd path), or KE_ERR_COMPILE with what was searched. */
 ke_status ke_cc_find(const ke_compile_settings *settings, char **path, ke_error *err) KE_MUST_USE;
 ke_cache_counters ke_cache_counts(void);
+/* Add to the counts what another compiler's objects did. */
+void ke_cache_count(ke_cache_counters more);
 
 #endif

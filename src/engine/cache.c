@@ -24,7 +24,6 @@
 #endif
 
 #define WORK_PREFIX "keops-tmp-"
-#define OBJECT_SUFFIX ".so"
 
 enum {
   WORK_STALE_SECONDS = 3600, /* no compiler runs that long */
@@ -343,9 +342,9 @@ static void make_seal(const char *key, const void *content, size_t n,
   ke_sha256_end(&sum.sum, seal + 16);
 }
 
-char *ke_cache_object_path(const char *path, const char *key)
+char *ke_cache_object_path(const char *path, const char *key, const char *suffix)
 {
-  char *name = join("/", key, OBJECT_SUFFIX);
+  char *name = join("/", key, suffix);
   char *file = name ? join(path, name, "") : NULL;
 
   free(name);
@@ -390,6 +389,22 @@ ke_cache_state ke_cache_check(const char *file, const char *key)
   return ok ? KE_CACHE_WHOLE : KE_CACHE_BAD;
 }
 
+char *ke_cache_content(const char *file, const char *key, size_t *n, ke_cache_state *is)
+{
+  char *bytes;
+
+  *is = ke_cache_check(file, key);
+  if (*is != KE_CACHE_WHOLE) return NULL;
+  if (ke_file_read(file, INT_MAX, &bytes, n, NULL) != KE_OK) return NULL;
+  if (*n <= SEAL_BYTES) { /* another process took it away just now */
+    free(bytes);
+    *is = KE_CACHE_ABSENT;
+    return NULL;
+  }
+  *n -= SEAL_BYTES;
+  return bytes;
+}
+
 ke_status ke_cache_seal(const char *file, const char *path, const char *key, ke_error *err)
 {
   unsigned char seal[SEAL_BYTES];
@@ -405,9 +420,10 @@ ke_status ke_cache_seal(const char *file, const char *path, const char *key, ke_
   return fail_io(err, "could not write to", path, errno);
 }
 
-ke_status ke_cache_publish(const char *file, const char *path, const char *key, ke_error *err)
+ke_status ke_cache_publish(const char *file, const char *path, const char *key, const char *suffix,
+                           ke_error *err)
 {
-  char *target = ke_cache_object_path(path, key);
+  char *target = ke_cache_object_path(path, key, suffix);
   ke_status st = KE_OK;
 
   if (!target) return ke_fail_memory(err);
@@ -425,7 +441,8 @@ static bool is_object_name(const char *name)
 {
   size_t hex = KE_KEY_TEXT - 1;
 
-  return strspn(name, "0123456789abcdef") == hex && strcmp(name + hex, OBJECT_SUFFIX) == 0;
+  return strspn(name, "0123456789abcdef") == hex &&
+         (strcmp(name + hex, KE_SUFFIX_LIBRARY) == 0 || strcmp(name + hex, KE_SUFFIX_CUBIN) == 0);
 }
 
 static bool is_work_name(const char *name)
@@ -436,7 +453,7 @@ static bool is_work_name(const char *name)
 }
 
 typedef struct {
-  char name[KE_KEY_TEXT + sizeof OBJECT_SUFFIX - 1];
+  char name[KE_KEY_TEXT + sizeof KE_SUFFIX_CUBIN - 1];
   struct timespec used;
   int64_t bytes;
 } object;

@@ -2,8 +2,8 @@
  * compilers' business (fetch_cc.c); here they are bytes with a key.
  *
  * A cache folder holds
- *   <key>.so       finished objects; <key> is the SHA-256 of everything that went into them. At the
- *                  end of each stands a seal: its length and a checksum over key and content
+ *   <key>.so, <key>.cubin   finished objects; <key> is the SHA-256 of everything that went into them.
+ *                  At the end of each stands a seal: its length and a checksum over key and content
  *   keops-tmp-*    folders in which one process makes one object, gone when it is done
  * An object appears under its name by rename, whole or not at all, so no locks are needed:
  * processes that make the same one replace each other's work with an equal file. */
@@ -46,15 +46,20 @@ typedef enum {
   KE_CACHE_BAD    /* something else is in its place */
 } ke_cache_state;
 
-char *ke_cache_object_path(const char *path, const char *key); /* malloc'd; NULL: no memory */
+#define KE_SUFFIX_LIBRARY ".so"
+#define KE_SUFFIX_CUBIN ".cubin"
+/* malloc'd; NULL: no memory */
+char *ke_cache_object_path(const char *path, const char *key, const char *suffix);
 /* Checks a file; a whole one counts as used now. */
 ke_cache_state ke_cache_check(const char *file, const char *key);
+/* Content of a whole object, without its seal (malloc'd); NULL: there is none, `is` says why. */
+char *ke_cache_content(const char *file, const char *key, size_t *n, ke_cache_state *is);
 /* Append the seal to a file in a work folder of `path`; it becomes ours alone to write. */
 ke_status ke_cache_seal(const char *file, const char *path, const char *key,
                         ke_error *err) KE_MUST_USE;
 /* Move a sealed file from a work folder of `path` under its name, over whatever is there. */
 ke_status ke_cache_publish(const char *file, const char *path, const char *key,
-                           ke_error *err) KE_MUST_USE;
+                           const char *suffix, ke_error *err) KE_MUST_USE;
 
 /* ---- small files ---- */
 int ke_file_write(const char *file, const void *bytes, size_t n) KE_MUST_USE; /* 0 or errno */

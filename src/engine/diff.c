@@ -45,6 +45,10 @@ static void scalar_operation(sweep *s, const ke_node *n, const ke_node *cot)
   for (int k = 0; k < n->nchild; k++) {
     rule = ke_ops[n->op].deriv[k];
     if (!rule || !*rule || !depends(s, n->child[k])) continue;
+    if (ke_op_undefined(n->op, k)) {
+      ke_graph_undefined(s->g, n->op, k);
+      continue;
+    }
     c = ke_template(s->g, rule, n->child, n->nchild);
     c = ke_widen(s->g, ke_mult(s->g, cot, c), n->dim);
     if (n->child[k]->dim < n->dim) c = ke_unary(s->g, KE_OP_Sum, c);

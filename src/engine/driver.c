@@ -109,3 +109,12 @@ ke_status ke_run_once(ke_driver *d, const ke_program *p, int32_t width, double *
   ke_row_code_run(d, &code, 0, 1, *once, 1, d->pool.at);
   return KE_OK;
 }
+
+ke_status ke_round_once(ke_driver *d, const double *once, int32_t width, int real_bytes, void **out,
+                        ke_error *err)
+{
+  *out = ke_arena_alloc(d->arena, ke_bytes((int64_t)width + 1, 1, sizeof(double)));
+  if (!*out) return ke_fail_memory(err);
+  for (int32_t c = 0; c < width; c++) ke_put_real(real_bytes, *out, c, once[c]);
+  return KE_OK;
+}

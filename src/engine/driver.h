@@ -1,6 +1,7 @@
 /* What the parts of the CPU driver share: memory, row programs, and one pass over pairs.
  *
- * run_cpu.c takes a plan from pass to pass, run_pairs.c does one pass over pairs, team.c owns the
+ * run_cpu.c takes a plan from pass to pass, run_pairs.c does one pass over pairs (run_elsewhere.c
+ * has it done by a GPU), team.c owns the
  * threads. Nobody else includes this. */
 #ifndef KE_DRIVER_H
 #define KE_DRIVER_H
@@ -59,20 +60,50 @@ void ke_row_code_run(const ke_driver *d, const ke_row_code *code, int64_t first,
 ke_status ke_run_once(ke_driver *d, const ke_program *program, int32_t width, double **once,
                       ke_error *err) KE_MUST_USE;
 
+/* once[width] in the precision of a kernel, in the arena. */
+ke_status ke_round_once(ke_driver *d, const double *once, int32_t width, int real_bytes, void **out,
+                        ke_error *err) KE_MUST_USE;
+
+/* ---- single precision (centre.c) ---- */
+/* What is subtracted from each kept and reduced component before it becomes float; nred >= 1. Uses the
+ * pool. */
+ke_status ke_find_centre(ke_driver *d, const ke_pass *pass, const ke_row_code *red, int64_t nred,
+                         double **kept_shift, double **red_shift, ke_error *err) KE_MUST_USE;
+
 /* ---- passes over pairs (run_pairs.c) ---- */
 ke_status ke_run_pairs(ke_driver *d, const ke_pass *pass, const ke_kernel *kernel,
                        ke_error *err) KE_MUST_USE;
+/* The same by d->run->runner (run_elsewhere.c); `number` is the pass's. */
+ke_status ke_run_elsewhere(ke_driver *d, const ke_pass *pass, int32_t number, ke_error *err) KE_MUST_USE;
 
 /* ---- numbers ---- */
+static inline void ke_put_real(int real_bytes, void *at, int64_t k, double value)
+{
+  if (real_bytes == 4)
+    ((float *)at)[k] = (float)value;
+  else
+    ((double *)at)[k] = value;
+}
+
 static inline int64_t ke_min(int64_t a, int64_t b)
 {
   return a < b ? a : b;
+}
+
+static inline int64_t ke_max(int64_t a, int64_t b)
+{
+  return a > b ? a : b;
 }
 
 /* a / b, upwards; a >= 0, b > 0 */
 static inline int64_t ke_parts(int64_t a, int64_t b)
 {
   return a / b + (a % b != 0);
+}
+
+static inline int64_t ke_round_up(int64_t a, int64_t unit)
+{
+  return ke_parts(a, unit) * unit;
 }
 
 #endif

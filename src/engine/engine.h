@@ -44,15 +44,21 @@ typedef struct {
 ke_status ke_formula_new(const char *formula, size_t length, const char *const *args, int nargs, bool ranged,
                          ke_formula **out, ke_error *err) KE_MUST_USE;
 const ke_formula_info *ke_formula_describe(const ke_formula *f);
+const ke_plan *ke_formula_plan(const ke_formula *f);
 void ke_formula_free(ke_formula *f);
 
 typedef enum { KE_BACKEND_AUTO, KE_BACKEND_INTERPRETED, KE_BACKEND_COMPILED } ke_backend_choice;
+/* AUTO: a GPU where there is one and the work is large enough; falls back to the CPU. */
+typedef enum { KE_DEVICE_CPU, KE_DEVICE_GPU, KE_DEVICE_AUTO } ke_device_choice;
 
 typedef struct {
   const double *const *data; /* one pointer an argument: rows[k] x dim, column-major */
   const int64_t *rows;       /* of each argument; a parameter has 1 */
   int real_bytes;            /* 8 double, 4 single */
-  ke_backend_choice backend;
+  ke_device_choice device;
+  const ke_gpu *gpu; /* NULL: there is none, and `device` is CPU or AUTO */
+  ke_gpu_settings gpu_settings;
+  ke_backend_choice backend; /* on the CPU */
   int threads;               /* >= 1 */
   ke_sum_scheme scheme;
   const ke_ranges *ranges;   /* of kept rows of i, of j; looked at if the formula is ranged */
@@ -62,7 +68,8 @@ typedef struct {
 } ke_call;
 
 typedef struct {
-  bool compiled;   /* which backend ran (all passes alike) */
+  bool gpu;        /* where it ran (all passes alike), */
+  bool compiled;   /* and on the CPU, which backend */
   char note[512];  /* one sentence for the user (a fall-back), or "" */
 } ke_report;
 

@@ -28,7 +28,7 @@ enum {
   MOST_COMPILERS = 8,  /* remembered at a time */
   MOST_PLACES = 32,    /* left places that are remembered */
   TRIM_EVERY = 32,     /* objects made between two looks at the size of the cache */
-  PRELUDE_FILES = 4
+  PRELUDE_FILES = 5
 };
 
 typedef struct loaded {
@@ -209,8 +209,8 @@ static ke_status read_prelude(const char *const file[PRELUDE_FILES], char digest
 /* Digest of the headers that each kernel includes; read again when they changed. */
 static ke_status prelude_digest(const char *include_dir, const char **digest, ke_error *err)
 {
-  static const char *const names[PRELUDE_FILES] = {"/keops_kernel.h", "/keops_task.h", "/keops_least.h",
-                                                    "/keops_sum.h"};
+  static const char *const names[PRELUDE_FILES] = {"/keops_kernel.h", "/keops_special.h", "/keops_task.h",
+                                                   "/keops_least.h", "/keops_sum.h"};
   known_prelude *known = &state.prelude, now = {0};
   char *file[PRELUDE_FILES] = {NULL};
   struct stat info = {0};
@@ -323,7 +323,7 @@ static ke_kernel_fn from_disk(fetch *f, int p)
   char *path, *file, why[256];
 
   if (ke_cache_open(f->dir[p], false, &path, NULL) != KE_OK) return NULL;
-  file = ke_cache_object_path(path, f->key);
+  file = ke_cache_object_path(path, f->key, KE_SUFFIX_LIBRARY);
   if (file && !ke_cache_noexec(path)) {
     is = ke_cache_check(file, f->key);
     if (is == KE_CACHE_WHOLE) fn = load(file, why, sizeof why);
@@ -354,7 +354,7 @@ static ke_status make_in(fetch *f, int p, const char *path, ke_kernel_fn *fn, ke
   if (st == KE_OK) {
     /* loaded, so it is of no matter here if it cannot stay */
     if (state.count.compiles++ % TRIM_EVERY == 0) ke_cache_trim(path);
-    (void)!ke_cache_publish(object, path, f->key, NULL);
+    (void)!ke_cache_publish(object, path, f->key, KE_SUFFIX_LIBRARY, NULL);
   }
   ke_cache_work_end(work);
   free(object);
@@ -451,4 +451,14 @@ ke_cache_counters ke_cache_counts(void)
   count = state.count;
   unlock_state();
   return count;
+}
+
+void ke_cache_count(ke_cache_counters more)
+{
+  lock_state();
+  state.count.hits_memory += more.hits_memory;
+  state.count.hits_disk += more.hits_disk;
+  state.count.compiles += more.compiles;
+  state.count.rejected += more.rejected;
+  unlock_state();
 }

@@ -81,6 +81,8 @@ typedef struct {
   int nbucket;
   bool failed;  /* no memory */
   bool too_big; /* KE_MAX_DEPTH, KE_MAX_NODES or KE_MAX_TAKEN passed */
+  bool undefined; /* a derivative was asked for that cannot be written: in operand undefined_operand */
+  int undefined_op, undefined_operand;
   ke_node dummy; /* what constructors return then */
   int rows_of; /* sides that the argument list has variables of; others have one row */
   bool ranged; /* reductions of pairs are over ranges */
@@ -160,6 +162,14 @@ const ke_node *ke_log_weights(const ke_node *n);
 const ke_node *ke_sumexp_apart(ke_graph *g, const ke_node *raw);
 /* A formula with $0 $1 $2 for operands (parse.c): for derivatives and sugar of the table. */
 const ke_node *ke_template(ke_graph *g, const char *text, const ke_node *const *operand, int n);
+
+static inline void ke_graph_undefined(ke_graph *g, int op, int operand)
+{
+  if (g->undefined) return;
+  g->undefined = true;
+  g->undefined_op = op;
+  g->undefined_operand = operand;
+}
 
 static inline const ke_node *ke_add(ke_graph *g, const ke_node *a, const ke_node *b)
 {

@@ -6,8 +6,9 @@
  *     value        C expression in a, b, c, as tokens and not a string: the interpreter compiles it for
  *                  each vector width, the emitters print it (#value). a, b, c are vectors on the CPU,
  *                  scalars on the GPU, so: choose by k_select(mask, yes, no), not ?:; a constant is K(0.5)
- *     derivatives  D(one formula an argument), in our own language, $0 $1 $2 the operands; N_ "no
- *                  derivative": the cotangent stops
+ *     derivatives  D(one formula an argument), in our own language, $0 $1 $2 the operands; N_ "a step,
+ *                  derivative zero": the cotangent stops; U_ "there is one, but not in our language":
+ *                  asking for it is an error
  *     domains      X(low, high): where the table test draws each argument
  *
  * FUSED_OP(name, arity, cost, value)    made by the plan only, never parsed, never differentiated.
@@ -38,6 +39,7 @@
 #endif
 #define D(...) {__VA_ARGS__}
 #define N_ ""
+#define U_ "?"
 #define X(low, high) {low, high}
 #define X_(...) {__VA_ARGS__}
 
@@ -91,6 +93,11 @@ SCALAR_OP(Log10,       1, 10, k_log10(a),             D("0.43429448190325182765/
 SCALAR_OP(Hypot,       2, 8,  k_hypot(a, b),          D("$0*Rsqrt(Square($0)+Square($1))", "$1*Rsqrt(Square($0)+Square($1))"), X_(X(-2, 2), X(0.5, 2)))
 SCALAR_OP(Erf,         1, 14, k_erf(a),               D("1.12837916709551257390*Exp(-Square($0))"), X_(X(-2, 2)))
 SCALAR_OP(Erfc,        1, 14, k_erfc(a),              D("-1.12837916709551257390*Exp(-Square($0))"), X_(X(-2, 2)))
+SCALAR_OP(Lgamma,      1, 500, k_lgamma(a),           D("Digamma($0)"),                 X_(X(0.2, 4)))
+SCALAR_OP(Digamma,     1, 600, k_digamma(a),          D("Polygamma($0,1)"),             X_(X(0.2, 4)))
+SCALAR_OP(Polygamma,   2, 8000, k_polygamma(a, b),    D("Polygamma($0,$1+1)", U_),      X_(X(0.2, 4), X(0, 4)))
+SCALAR_OP(BesselK,     2, 20000, k_besselk(a, b),     D("-(BesselK($0,$1-1)+BesselK($0,$1+1))/2", U_), X_(X(0.2, 4), X(-3, 3)))
+SCALAR_OP(Matern,      3, 40000, k_matern(a, b, c),   D("-Matern($0,$1,$2+1)/2", U_, U_), X_(X(0, 4), X(0.5, 4), X(0, 2)))
 SCALAR_OP(Sigmoid,     1, 8,  K(1) / (K(1) + k_exp(-a)), D("Sigmoid($0)*Sigmoid(-$0)"), X_(X(-4, 4)))
 SCALAR_OP(Softplus,    1, 16, k_max(k_set(0), a) + k_log1p(k_exp(-k_abs(a))), D("Sigmoid($0)"), X_(X(-4, 4)))
 SCALAR_OP(Floor,       1, 1,  k_floor(a),             D(N_),                            X_(X(-2, 2)))
@@ -106,8 +113,8 @@ SCALAR_OP(And,         2, 1,  k_select(a == K(0), k_set(0), k_select(b == K(0), 
 SCALAR_OP(Or,          2, 1,  k_select(a == K(0), k_select(b == K(0), k_set(0), k_set(1)), k_set(1)), D(N_, N_), X_(X(-2, 2), X(-2, 2)))
 SCALAR_OP(Not,         1, 1,  k_select(a == K(0), k_set(1), k_set(0)), D(N_),           X_(X(-2, 2)))
 
-/* exp(a - b), 0 where a is -Inf whatever b is: an item's share in a LogSumExp */
-SCALAR_OP(ExpSub,      2, 6,  k_select(a == K(-K_INF), k_set(0), k_exp(a - b)), D("ExpSub($0,$1)", "-ExpSub($0,$1)"), X_(X(-2, 2), X(-2, 2)))
+/* exp(a - b), an item's share in a LogSumExp: 0 where a is -Inf, and where b is, a sum of no items */
+SCALAR_OP(ExpSub,      2, 6,  k_select(a == K(-K_INF), k_set(0), k_select(b == K(-K_INF), k_set(0), k_exp(a - b))), D("ExpSub($0,$1)", "-ExpSub($0,$1)"), X_(X(-2, 2), X(-2, 2)))
 
 /* exp2(a * b): Exp with a constant factor, folded (plan.c) */
 FUSED_OP(Exp2Mul,      2, 4,  k_exp2(a * b))
@@ -131,6 +138,7 @@ SUGAR_OP(LaplaceKernel,             4, "Exp(-Sqrt($0*SqDist($1,$2)))*$3")
 SUGAR_OP(Matern12Kernel,            4, "Exp(-Sqrt($0*SqDist($1,$2)))*$3")
 SUGAR_OP(Matern32Kernel,            4, "(1+Sqrt(3*$0*SqDist($1,$2)))*Exp(-Sqrt(3*$0*SqDist($1,$2)))*$3")
 SUGAR_OP(Matern52Kernel,            4, "(1+Sqrt(5*$0*SqDist($1,$2))+5*$0*SqDist($1,$2)/3)*Exp(-Sqrt(5*$0*SqDist($1,$2)))*$3")
+SUGAR_OP(MaternKernel,              5, "Matern(2*$1*$0*SqDist($2,$3),$1,0)*$4")
 SUGAR_OP(CauchyKernel,              4, "Inv(1+$0*SqDist($1,$2))*$3")
 SUGAR_OP(InverseMultiquadricKernel, 4, "Rsqrt(1+$0*SqDist($1,$2))*$3")
 SUGAR_OP(RationalQuadraticKernel,   5, "Powf(1+$0*SqDist($2,$3)/(2*$1),-$1)*$4")
@@ -202,5 +210,6 @@ WORD_OP(AdjointOperator, 3, 0)
 #undef WORD_OP
 #undef D
 #undef N_
+#undef U_
 #undef X
 #undef X_

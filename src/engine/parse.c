@@ -6,6 +6,7 @@
 #include "parse.h"
 
 #include "parse_words.h"
+#include "spelling.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -25,8 +26,7 @@ bool ke_parse_at(const ke_parser *p, char c)
   return p->tok.kind == KE_TOK_CHAR && p->tok.ch == c;
 }
 
-/* The word as it stands, for messages: quoted, short. */
-static const char *seen(const ke_parser *p, char *buffer, size_t size)
+const char *ke_parse_seen(const ke_parser *p, char *buffer, size_t size)
 {
   int n = p->tok.length < 40 ? p->tok.length : 40;
 
@@ -41,7 +41,7 @@ ke_status ke_parse_expect(ke_parser *p, char c, const char *where)
 
   if (!ke_parse_at(p, c))
     return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "expected '%c' %s, found %s", c, where,
-                   seen(p, buffer, sizeof buffer));
+                   ke_parse_seen(p, buffer, sizeof buffer));
   ke_parse_advance(p);
   return KE_OK;
 }
@@ -76,7 +76,7 @@ ke_status ke_parse_integer(ke_parser *p, const char *what, int *out)
   if (p->tok.kind != KE_TOK_NUMBER || p->tok.number != floor(p->tok.number) ||
       p->tok.number > KE_MAX_DIM)
     return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "expected a whole number (%s), found %s", what,
-                   seen(p, buffer, sizeof buffer));
+                   ke_parse_seen(p, buffer, sizeof buffer));
   *out = (int)p->tok.number * (negative ? -1 : 1);
   ke_parse_advance(p);
   return KE_OK;
@@ -143,6 +143,30 @@ static ke_status check_vector(ke_parser *p, int pos, int op, const ke_value *v, 
   }
 }
 
+/* Orders of special functions; where one is no constant, the value is NaN outside these. */
+static ke_status check_order(ke_parser *p, int pos, int op, const ke_value *v)
+{
+  const ke_node *n;
+  double order, least = 0, most = 1000;
+  bool whole = false, zero = true;
+
+  switch (op) {
+  case KE_OP_Polygamma: whole = true; break;
+  case KE_OP_BesselK: least = -most; break;
+  case KE_OP_Matern:
+  case KE_OP_MaternKernel: zero = false; break;
+  default: return KE_OK;
+  }
+  n = v[1].node;
+  order = n->value;
+  /* derivatives go on to higher orders */
+  if (n->op != KE_N_CONST || p->template_pos >= 0) return KE_OK;
+  if (order >= least && order <= most && !(whole && order != floor(order)) && (zero || order > 0))
+    return KE_OK;
+  return ke_parse_fail(p, KE_ERR_PARSE, pos, "the order in %s is %g, allowed is %s%g to %g", ke_ops[op].name, order,
+                       whole ? "a whole number from " : zero ? "" : "a number above ", least, most);
+}
+
 ke_status ke_parse_make(ke_parser *p, int pos, int op, const ke_value *v, const int *ints, ke_value *out)
 {
   const ke_node *child[KE_MAX_CHILD];
@@ -150,7 +174,8 @@ ke_status ke_parse_make(ke_parser *p, int pos, int op, const ke_value *v, const 
 
   if (ke_ops[op].kind == KE_SCALAR || (ke_ops[op].kind == KE_SUGAR && n <= 2))
     KE_TRY(check_broadcast(p, pos, op, v));
-  if (ke_ops[op].kind == KE_SUGAR) return ke_parse_template(p, pos, ke_ops[op].formula, v, n, out);
+  KE_TRY(check_order(p, pos, op, v));
+  if (ke_ops[op].kind == KE_SUGAR) return ke_parse_template(p, pos, ke_ops[op].name, ke_ops[op].formula, v, n, out);
   if (ke_ops[op].kind == KE_VECTOR) KE_TRY(check_vector(p, pos, op, v, ints));
   for (int k = 0; k < n; k++) child[k] = v[k].node;
   *out = ke_value_join(ke_make(p->g, op, child, ints), v, n);
@@ -183,14 +208,39 @@ ke_status ke_parse_scalprod(ke_parser *p, int pos, const ke_value *v, ke_value *
   return KE_OK;
 }
 
+/* "Elem(), which has 1 operand and 1 whole number", from the table. */
+static const char *call_shape(const char *name, char *buffer, size_t size)
+{
+  int op = ke_op_find(name, strlen(name)), n, m;
+
+  if (op < 0) {
+    snprintf(buffer, size, "%.50s()", name);
+    return buffer;
+  }
+  n = ke_ops[op].arity;
+  m = ke_ops[op].nint;
+  snprintf(buffer, size, "%.50s(), which has", name);
+  if (n) snprintf(buffer + strlen(buffer), size - strlen(buffer), " %d operand%s", n, n == 1 ? "" : "s");
+  if (m > 0)
+    snprintf(buffer + strlen(buffer), size - strlen(buffer), "%s %d whole number%s", n ? " and" : "", m,
+             m == 1 ? "" : "s");
+  if (m < 0) snprintf(buffer + strlen(buffer), size - strlen(buffer), " and lists");
+  return buffer;
+}
+
+ke_status ke_parse_comma(ke_parser *p, const char *name)
+{
+  char where[144] = "in ";
+
+  call_shape(name, where + 3, sizeof where - 3);
+  return ke_parse_expect(p, ',', where);
+}
+
 /* Arguments of a call, up to `n` formulas, commas between; the name and '(' are read. */
 ke_status ke_parse_operands(ke_parser *p, const char *name, int n, ke_value *v)
 {
-  char where[80];
-
   for (int k = 0; k < n; k++) {
-    snprintf(where, sizeof where, "in %s(), which has %d operand%s", name, n, n == 1 ? "" : "s");
-    if (k) KE_TRY(ke_parse_expect(p, ',', where));
+    if (k) KE_TRY(ke_parse_comma(p, name));
     KE_TRY(ke_parse_value(p, &v[k]));
   }
   return KE_OK;
@@ -198,9 +248,9 @@ ke_status ke_parse_operands(ke_parser *p, const char *name, int n, ke_value *v)
 
 ke_status ke_parse_close(ke_parser *p, const char *name)
 {
-  char where[80];
+  char where[144] = "to close ";
 
-  snprintf(where, sizeof where, "to close %.50s(", name);
+  call_shape(name, where + 9, sizeof where - 9);
   return ke_parse_expect(p, ')', where);
 }
 
@@ -212,7 +262,7 @@ static ke_status parse_operation(ke_parser *p, int pos, int op, ke_value *out)
 
   KE_TRY(ke_parse_operands(p, name, ke_ops[op].arity, v));
   for (int k = 0; k < ke_ops[op].nint; k++) {
-    KE_TRY(ke_parse_expect(p, ',', "before a whole number"));
+    KE_TRY(ke_parse_comma(p, name));
     KE_TRY(ke_parse_integer(p, name, &ints[k]));
   }
   KE_TRY(ke_parse_close(p, name));
@@ -263,6 +313,43 @@ ke_status ke_parse_positional(ke_parser *p, int pos, int number, int dim, int ca
   return KE_OK;
 }
 
+/* "x, y, b", cut where it gets long */
+static void list_arguments(const ke_parser *p, char *buffer, size_t size)
+{
+  size_t used = 0;
+
+  buffer[0] = '\0';
+  for (int k = 0; p->out && k < p->out->nargs; k++) {
+    const char *name = p->out->arg[k].name;
+    if (!*name) continue;
+    if (used + strlen(name) + 8 > size) {
+      snprintf(buffer + used, size - used, ", ...");
+      return;
+    }
+    used += (size_t)snprintf(buffer + used, size - used, "%s%s", used ? ", " : "", name);
+  }
+}
+
+/* A name without '(': an argument misspelt, or an operation without its operands. */
+static ke_status unknown_argument(ke_parser *p, const ke_token *name)
+{
+  const char *text = p->text + name->pos;
+  int shown = name->length < 80 ? name->length : 80, op = ke_op_find(text, (size_t)name->length);
+  ke_spelling s = ke_spelling_of(text, (size_t)name->length);
+  char known[200];
+
+  if (op >= 0)
+    return ke_parse_fail(p, KE_ERR_PARSE, name->pos, "'%.*s' is not among the arguments; the operation is written %s(...)",
+                         shown, text, ke_ops[op].name);
+  for (int k = 0; p->out && k < p->out->nargs; k++) ke_spelling_try(&s, p->out->arg[k].name);
+  if (s.best[0])
+    return ke_parse_fail(p, KE_ERR_PARSE, name->pos, "'%.*s' is not among the arguments; did you mean '%s'?", shown,
+                         text, s.best);
+  list_arguments(p, known, sizeof known);
+  return ke_parse_fail(p, KE_ERR_PARSE, name->pos, "'%.*s' is not among the arguments%s%s", shown, text,
+                       known[0] ? ": " : ", which have no names", known);
+}
+
 static ke_status named_argument(ke_parser *p, const ke_token *name, ke_value *out)
 {
   for (int k = 0; p->out && k < p->out->nargs; k++)
@@ -271,8 +358,7 @@ static ke_status named_argument(ke_parser *p, const ke_token *name, ke_value *ou
       *out = ke_value_plain(argument_node(p, k));
       return KE_OK;
     }
-  return ke_parse_fail(p, KE_ERR_PARSE, name->pos, "'%.*s' is not among the arguments",
-                 name->length < 80 ? name->length : 80, p->text + name->pos);
+  return unknown_argument(p, name);
 }
 
 /* ---- reductions and gradients ---- */
@@ -403,6 +489,7 @@ ke_status ke_parse_fail(ke_parser *p, ke_status status, int pos, const char *for
   va_start(ap, format);
   vsnprintf(message, sizeof message, format, ap);
   va_end(ap);
+  if (p->template_name) return ke_fail(p->err, status, p->template_pos, "in %s, %s", p->template_name, message);
   return ke_fail(p->err, status, p->template_pos >= 0 ? p->template_pos : pos, "%s", message);
 }
 
@@ -411,18 +498,86 @@ static bool spelled(const ke_parser *p, const ke_token *t, const char *name)
   return strlen(name) == (size_t)t->length && !memcmp(name, p->text + t->pos, (size_t)t->length);
 }
 
+static const char tail[] = "_Reduction";
+
+static bool has_tail(const ke_parser *p, const ke_token *t)
+{
+  size_t n = sizeof tail - 1, length = (size_t)t->length;
+
+  return length > n && !memcmp(p->text + t->pos + length - n, tail, n);
+}
+
 static const ke_reduction_name *find_reduction(const ke_parser *p, const ke_token *t)
 {
-  static const char tail[] = "_Reduction";
   size_t n = sizeof tail - 1, length = (size_t)t->length;
   const ke_reduction_name *names;
   int count = ke_reduction_names(&names);
 
-  if (length <= n || memcmp(p->text + t->pos + length - n, tail, n)) return NULL;
+  if (!has_tail(p, t)) return NULL;
   for (int k = 0; k < count; k++)
     if (strlen(names[k].name) == length - n && !memcmp(names[k].name, p->text + t->pos, length - n))
       return &names[k];
   return NULL;
+}
+
+/* X_Reduction( with an X that there is not: the nearest, by X alone, or all there are. */
+static ke_status unknown_reduction(ke_parser *p, const ke_token *t)
+{
+  const char *text = p->text + t->pos;
+  int shown = t->length < 80 ? t->length : 80;
+  ke_spelling s = ke_spelling_of(text, (size_t)t->length - (sizeof tail - 1));
+  const ke_reduction_name *names;
+  int count = ke_reduction_names(&names);
+  char known[400] = "";
+  size_t used = 0;
+
+  for (int k = 0; k < count; k++) {
+    ke_spelling_try(&s, names[k].name);
+    if (used < sizeof known)
+      used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "", names[k].name);
+  }
+  if (s.best[0])
+    return ke_parse_fail(p, KE_ERR_PARSE, t->pos, "there is no reduction called '%.*s'; did you mean '%s%s'?", shown,
+                         text, s.best, tail);
+  return ke_parse_fail(p, KE_ERR_PARSE, t->pos, "there is no reduction called '%.*s'; before %s may stand %s", shown,
+                       text, tail, known);
+}
+
+static ke_status unknown_operation(ke_parser *p, const ke_token *t)
+{
+  const char *text = p->text + t->pos;
+  int shown = t->length < 80 ? t->length : 80;
+  ke_spelling s = ke_spelling_of(text, (size_t)t->length);
+  const ke_reduction_name *names;
+  int count = ke_reduction_names(&names);
+  char reduction[KE_SPELLING_MAX];
+
+  if (has_tail(p, t)) return unknown_reduction(p, t);
+  for (int k = 0; p->out && k < p->out->nargs; k++)
+    if (spelled(p, t, p->out->arg[k].name))
+      return ke_parse_fail(p, KE_ERR_PARSE, t->pos, "'%.*s' is an argument and takes no operands in parentheses", shown,
+                           text);
+  for (int k = 0; k < KE_OP_COUNT; k++)
+    if (ke_ops[k].kind != KE_FUSED) ke_spelling_try(&s, ke_ops[k].name);
+  for (int k = 0; k < count; k++) {
+    snprintf(reduction, sizeof reduction, "%s%s", names[k].name, tail);
+    ke_spelling_try(&s, reduction);
+  }
+  if (s.best[0])
+    return ke_parse_fail(p, KE_ERR_PARSE, t->pos, "there is no operation called '%.*s'; did you mean '%s'?", shown,
+                         text, s.best);
+  return ke_parse_fail(p, KE_ERR_PARSE, t->pos, "there is no operation called '%.*s'; ?keops_formula lists them", shown,
+                       text);
+}
+
+/* Words that differentiate may meet an operand in which there is no derivative. */
+static ke_status check_defined(ke_parser *p, int pos, const char *name)
+{
+  if (!p->g->undefined) return KE_OK;
+  return ke_parse_fail(p, KE_ERR_PARSE, pos,
+                       "%s needs the derivative of %s in operand %d of it, which the language does not "
+                       "have: that operand must not depend on the variable",
+                       name, ke_ops[p->g->undefined_op].name, p->g->undefined_operand + 1);
 }
 
 /* name(...): the name is read, '(' is next */
@@ -435,15 +590,17 @@ static ke_status parse_call(ke_parser *p, const ke_token *name, ke_value *out)
   which = find_reduction(p, name);
   if (which) return parse_reduction(p, name->pos, which, out);
   op = ke_op_find(p->text + name->pos, (size_t)name->length);
-  if (op >= 0 && ke_ops[op].kind == KE_WORD) return ke_word_of(op)(p, name->pos, out);
+  if (op >= 0 && ke_ops[op].kind == KE_WORD) {
+    KE_TRY(ke_word_of(op)(p, name->pos, out));
+    return check_defined(p, name->pos, ke_ops[op].name);
+  }
   if (op >= 0) return parse_operation(p, name->pos, op, out);
   if (spelled(p, name, "Vi") || spelled(p, name, "Vj") || spelled(p, name, "Pm"))
     return ke_parse_fail(p, KE_ERR_PARSE, name->pos,
                    "%.2s(...) belongs into the argument list; the formula calls an argument by its "
                    "name or by Var(number, dimension, category)",
                    p->text + name->pos);
-  return ke_parse_fail(p, KE_ERR_PARSE, name->pos, "there is no operation called '%.*s'",
-                 name->length < 80 ? name->length : 80, p->text + name->pos);
+  return unknown_operation(p, name);
 }
 
 /* ---- levels of precedence ---- */
@@ -472,7 +629,7 @@ static ke_status parse_primary(ke_parser *p, ke_value *out)
     return ke_parse_expect(p, ')', "to close '('");
   }
   return ke_parse_fail(p, KE_ERR_PARSE, t.pos, "expected a formula, found %s",
-                 seen(p, buffer, sizeof buffer));
+                 ke_parse_seen(p, buffer, sizeof buffer));
 }
 
 static ke_status parse_power(ke_parser *p, ke_value *out)
@@ -580,7 +737,7 @@ static ke_status not_at_end(ke_parser *p)
   char buffer[64];
 
   return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "expected an operator or the end, found %s",
-                 seen(p, buffer, sizeof buffer));
+                 ke_parse_seen(p, buffer, sizeof buffer));
 }
 
 static ke_status whole_formula(ke_parser *p, ke_value *v)
@@ -642,13 +799,15 @@ ke_status ke_parse_formula(ke_graph *g, const char *text, size_t length, ke_pars
   return st;
 }
 
-ke_status ke_parse_template(ke_parser *p, int pos, const char *text, const ke_value *v, int n, ke_value *out)
+ke_status ke_parse_template(ke_parser *p, int pos, const char *name, const char *text, const ke_value *v, int n,
+                            ke_value *out)
 {
   ke_parser t = {.g = p->g,
                  .text = text,
                  .length = strlen(text),
                  .nesting = p->nesting,
                  .template_pos = p->template_pos >= 0 ? p->template_pos : pos,
+                 .template_name = p->template_pos >= 0 ? p->template_name : name,
                  .operand = v,
                  .noperand = n,
                  .err = p->err};
@@ -664,7 +823,7 @@ const ke_node *ke_template(ke_graph *g, const char *text, const ke_node *const *
   ke_value v[MAX_OPERANDS], out;
 
   for (int k = 0; k < n; k++) v[k] = ke_value_plain(operand[k]);
-  if (ke_parse_template(&p, 0, text, v, n, &out) != KE_OK) { /* a faulty row: a test walks them all */
+  if (ke_parse_template(&p, 0, NULL, text, v, n, &out) != KE_OK) { /* a faulty row: a test walks them all */
     g->failed = true;
     return &g->dummy;
   }
@@ -678,6 +837,7 @@ static ke_status parse_argument(ke_parser *p, int number, ke_parsed *out)
   ke_token name = {.length = 0};
   int category = -1, a, b = 0;
   const char *shape = "in an argument like x=Vi(3)";
+  char buffer[64];
 
   if (p->tok.kind == KE_TOK_NAME) {
     name = p->tok;
@@ -692,7 +852,8 @@ static ke_status parse_argument(ke_parser *p, int number, ke_parsed *out)
   for (int k = 0; k < 5 && p->tok.kind == KE_TOK_NAME; k++)
     if (spelled(p, &p->tok, kinds[k])) category = k % 3;
   if (category < 0)
-    return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "expected Vi, Vj or Pm");
+    return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "expected Vi, Vj or Pm, found %s",
+                         ke_parse_seen(p, buffer, sizeof buffer));
   ke_parse_advance(p);
   KE_TRY(ke_parse_expect(p, '(', shape));
   KE_TRY(ke_parse_integer(p, "a dimension", &a));
@@ -709,7 +870,7 @@ static ke_status parse_argument(ke_parser *p, int number, ke_parsed *out)
   if (p->tok.kind != KE_TOK_END) return ke_parse_expect(p, ')', "and nothing behind it");
   for (int k = 0; k < out->nargs; k++)
     if (name.length && spelled(p, &name, out->arg[k].name))
-      return ke_parse_fail(p, KE_ERR_PARSE, 0, "the name '%s' is given twice", out->arg[k].name);
+      return ke_parse_fail(p, KE_ERR_PARSE, 0, "the name '%s' is given twice: names must differ", out->arg[k].name);
   return add_arg(p, out, p->text + name.pos, (size_t)name.length, category, a);
 }
 

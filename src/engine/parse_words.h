@@ -19,6 +19,7 @@ typedef struct {
   ke_token tok;
   int nesting;
   int template_pos;               /* templates: where the call stands in the user's text, else -1 */
+  const char *template_name;      /* and what operation is called there, NULL if it is said otherwise */
   ke_parsed *out;                 /* NULL in templates */
   const ke_value *operand;        /* $0 $1 ... */
   int noperand;
@@ -40,15 +41,20 @@ ke_status ke_parse_fail(ke_parser *p, ke_status status, int pos, const char *for
 ke_status ke_parse_value(ke_parser *p, ke_value *out);
 ke_status ke_parse_integer(ke_parser *p, const char *what, int *out);
 ke_status ke_parse_expect(ke_parser *p, char c, const char *where);
+/* The word as it stands, for messages: quoted, short. */
+const char *ke_parse_seen(const ke_parser *p, char *buffer, size_t size);
 void ke_parse_advance(ke_parser *p);
 bool ke_parse_at(const ke_parser *p, char c);
 ke_status ke_parse_operands(ke_parser *p, const char *name, int n, ke_value *v);
+/* The ',' between what `name` takes. */
+ke_status ke_parse_comma(ke_parser *p, const char *name);
 ke_status ke_parse_close(ke_parser *p, const char *name);
 ke_status ke_parse_range(ke_parser *p, int pos, const char *what, int found, int low, int high);
 ke_status ke_parse_make(ke_parser *p, int pos, int op, const ke_value *v, const int *ints, ke_value *out);
 ke_status ke_parse_scalprod(ke_parser *p, int pos, const ke_value *v, ke_value *out);
-/* Values v in the place of $0 $1 ... of a formula; a fault in it is told at `pos`. */
-ke_status ke_parse_template(ke_parser *p, int pos, const char *text, const ke_value *v, int n, ke_value *out);
+/* Values v in the place of $0 $1 ... of the formula of operation `name`; a fault in it is told at `pos`. */
+ke_status ke_parse_template(ke_parser *p, int pos, const char *name, const char *text, const ke_value *v, int n,
+                            ke_value *out);
 ke_value ke_value_plain(const ke_node *n);
 /* Rows and kind of something made from operands. */
 ke_value ke_value_join(const ke_node *n, const ke_value *v, int count);

@@ -19,6 +19,7 @@ typedef struct {
   ke_kernel *interpreted, *compiled; /* one a pass; NULL: no memory yet */
   ke_kernel_fn *fn;                  /* of the compiled ones */
   bool interpreted_made, compiled_made;
+  void **memo; /* of the GPU's runner, one a pass */
 } kernels;
 
 /* What is made for one way to sum; plan NULL: not asked for yet. */
@@ -110,6 +111,11 @@ const ke_formula_info *ke_formula_describe(const ke_formula *f)
   return &f->info;
 }
 
+const ke_plan *ke_formula_plan(const ke_formula *f)
+{
+  return f->variant[KE_SUM_BLOCK].plan;
+}
+
 /* ---- sizes ---- */
 static ke_status common_rows(const ke_formula *f, const ke_call *call, int category, int64_t *rows,
                              ke_error *err)
@@ -132,20 +138,34 @@ static ke_status common_rows(const ke_formula *f, const ke_call *call, int categ
 }
 
 /* ---- which backend ---- */
-/* Worth a compile of 0.1 to 0.2 s? By formula and sizes only: the same call twice takes the same way. */
-static bool worth_compiling(const ke_plan *plan, int64_t size_i, int64_t size_j)
+/* Nanoseconds of the pair programs on one core, where fused and other instructions count by these weights. */
+static double plan_ns(const ke_plan *plan, const ke_run *run, double fused, double other)
 {
-  double saved = 0, pairs, rows, items;
+  double ns = 0, pairs, rows, items;
 
   for (int k = 0; k < plan->npass; k++) {
     const ke_pass *p = &plan->pass[k];
     if (p->kind != KE_PASS_PAIRS) continue;
-    rows = p->kept == KE_I ? (double)size_i : p->kept == KE_J ? (double)size_j : 1;
-    items = p->red == KE_I ? (double)size_i : (double)size_j;
-    pairs = rows * items;
-    saved += pairs * p->cost / 16 * (p->fused ? 0.15 : 0.6);
+    rows = p->kept == KE_I ? (double)run->size_i : p->kept == KE_J ? (double)run->size_j : 1;
+    items = p->red == KE_I ? (double)run->size_i : (double)run->size_j;
+    pairs = p->ranged ? ke_ranges_pairs(ke_ranges_of(run->ranges, p->kept)) : rows * items;
+    ns += pairs * p->cost / 16 * (p->fused ? fused : other);
   }
-  return saved > 2e8; /* ns */
+  return ns;
+}
+
+/* Choices are by formula, sizes and settings only: the same call twice takes the same way. */
+
+/* Worth a compile of 0.1 to 0.2 s? */
+static bool worth_compiling(const ke_plan *plan, const ke_run *run)
+{
+  return plan_ns(plan, run, 0.15, 0.6) > 2e8;
+}
+
+/* Worth the copies and the start of a GPU, as the time that all threads of the CPU would take? */
+static bool worth_a_gpu(const ke_plan *plan, const ke_run *run)
+{
+  return plan_ns(plan, run, 0.3, 0.5) / run->threads > 1e8;
 }
 
 /* ---- kernels ---- */
@@ -206,11 +226,11 @@ static ke_status compiled_kernels(ke_formula *f, variant *v, const ke_call *call
   return KE_OK;
 }
 
-static ke_status choose_kernels(ke_formula *f, variant *v, const ke_call *call, int64_t size_i, int64_t size_j,
+static ke_status choose_kernels(ke_formula *f, variant *v, const ke_call *call, const ke_run *run,
                                 ke_kernel **out, ke_report *report, ke_error *err)
 {
   bool compile = call->backend == KE_BACKEND_COMPILED ||
-                 (call->backend == KE_BACKEND_AUTO && worth_compiling(v->plan, size_i, size_j));
+                 (call->backend == KE_BACKEND_AUTO && worth_compiling(v->plan, run));
   ke_status st;
 
   if (compile) {
@@ -226,6 +246,33 @@ static ke_status choose_kernels(ke_formula *f, variant *v, const ke_call *call, 
   return interpreted_kernels(f, v, call->real_bytes, out, err);
 }
 
+static ke_status run_on_gpu(ke_formula *f, variant *v, const ke_call *call, const ke_run *on_cpu, double *const *out,
+                            ke_error *err)
+{
+  kernels *ks = kernels_of(v, call->real_bytes);
+  ke_pairs_runner runner;
+  ke_run run = *on_cpu;
+  ke_status st;
+
+  if (!ks->memo) ks->memo = ke_arena_alloc(f->graph.arena, ((size_t)v->plan->npass + 1) * sizeof *ks->memo);
+  if (!ks->memo) return ke_fail_memory(err);
+  KE_TRY(call->gpu->open(&call->gpu_settings, &runner, err));
+  run.runner = &runner;
+  run.real_bytes = call->real_bytes;
+  run.memo = ks->memo;
+  run.memo_arena = f->graph.arena;
+  st = ke_run_plan(v->plan, &run, out, err);
+  call->gpu->close(&runner);
+  return st;
+}
+
+static bool take_gpu(const variant *v, const ke_call *call, const ke_run *run)
+{
+  if (call->device == KE_DEVICE_GPU) return true;
+  return call->device == KE_DEVICE_AUTO && call->gpu && call->backend == KE_BACKEND_AUTO &&
+         worth_a_gpu(v->plan, run) && call->gpu->present();
+}
+
 ke_status ke_formula_run(ke_formula *f, const ke_call *call, double *const *out, ke_report *report,
                          ke_error *err)
 {
@@ -235,14 +282,27 @@ ke_status ke_formula_run(ke_formula *f, const ke_call *call, double *const *out,
                 .threads = call->threads,
                 .poll = call->poll,
                 .poll_data = call->poll_data};
-  ke_kernel *kernel;
+  char note[sizeof report->note] = "";
+  ke_kernel *kernel = NULL;
   variant *v;
+  ke_status st;
 
   *report = (ke_report){.compiled = false};
+  if (f->graph.ranged && !call->ranges)
+    return ke_fail(err, KE_ERR_INPUT, -1, "a formula over ranges needs them at each call");
   KE_TRY(common_rows(f, call, 0, &run.size_i, err));
   KE_TRY(common_rows(f, call, 1, &run.size_j, err));
   KE_TRY(variant_of(f, call->scheme, &v, err));
-  KE_TRY(choose_kernels(f, v, call, run.size_i, run.size_j, &kernel, report, err));
+  if (take_gpu(v, call, &run)) {
+    st = run_on_gpu(f, v, call, &run, out, err);
+    report->gpu = st == KE_OK;
+    if (st == KE_OK || call->device == KE_DEVICE_GPU || (st != KE_ERR_DEVICE && st != KE_ERR_COMPILE))
+      return st;
+    snprintf(note, sizeof note, "the GPU cannot be used, the CPU is used instead: %.400s", err->message);
+    ke_error_clear(err);
+  }
+  KE_TRY(choose_kernels(f, v, call, &run, &kernel, report, err));
+  if (*note) memcpy(report->note, note, sizeof note);
   run.kernels = kernel;
   return ke_run_plan(v->plan, &run, out, err);
 }

@@ -137,6 +137,8 @@ static ke_status run_all(ke_driver *d, double *const *out, ke_error *err)
     KE_TRY(check_pass(d, pass, err));
     if (pass->kind == KE_PASS_SCATTER)
       KE_TRY(run_scatter(d, pass, err));
+    else if (d->run->runner)
+      KE_TRY(ke_run_elsewhere(d, pass, p, err));
     else
       KE_TRY(ke_run_pairs(d, pass, &d->run->kernels[p], err));
   }

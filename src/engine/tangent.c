@@ -25,6 +25,10 @@ static const ke_node *scalar_operation(sweep *s, const ke_node *n)
     t = tangent(s, n->child[k]);
     rule = ke_ops[n->op].deriv[k];
     if (!t || !rule || !*rule) continue;
+    if (ke_op_undefined(n->op, k)) {
+      ke_graph_undefined(s->g, n->op, k);
+      continue;
+    }
     t = ke_binary(s->g, KE_OP_Mult, t, ke_template(s->g, rule, n->child, n->nchild));
     sum = ke_add_or(s->g, sum, ke_widen(s->g, t, n->dim));
   }

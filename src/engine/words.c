@@ -22,12 +22,13 @@ ke_status ke_words_call(ke_parser *p, const char *name, int n, ke_value *v)
   return ke_parse_close(p, name);
 }
 
-/* `n` whole numbers, a comma before each (before all but the first where nothing came before). */
-static ke_status read_ints(ke_parser *p, const char *name, bool first_comma, int n, int *ints)
+/* `n` whole numbers of the call of `name`, a comma before each (before all but the first where nothing came
+ * before). */
+static ke_status read_ints(ke_parser *p, const char *name, const char *what, bool first_comma, int n, int *ints)
 {
   for (int k = 0; k < n; k++) {
-    if (k || first_comma) KE_TRY(ke_parse_expect(p, ',', "before a whole number"));
-    KE_TRY(ke_parse_integer(p, name, &ints[k]));
+    if (k || first_comma) KE_TRY(ke_parse_comma(p, name));
+    KE_TRY(ke_parse_integer(p, what, &ints[k]));
   }
   return KE_OK;
 }
@@ -40,7 +41,7 @@ ke_status word_Pow(ke_parser *p, int pos, ke_value *out)
 
   (void)pos;
   KE_TRY(ke_parse_operands(p, "Pow", 1, &v));
-  KE_TRY(read_ints(p, "the exponent of Pow; Powf takes any", true, 1, &n));
+  KE_TRY(read_ints(p, "Pow", "the exponent of Pow; Powf takes any", true, 1, &n));
   KE_TRY(ke_parse_close(p, "Pow"));
   *out = ke_value_join(ke_power(p->g, v.node, n), &v, 1);
   return KE_OK;
@@ -55,7 +56,8 @@ ke_status word_Scalprod(ke_parser *p, int pos, ke_value *out)
 }
 
 /* s |f|^2, sum s_k f_k^2 or f' S f, by the dimension of the weights, in this order */
-static ke_status weighted_norm(ke_parser *p, int pos, const ke_value *s, const ke_value *f, ke_value *out)
+static ke_status weighted_norm(ke_parser *p, int pos, const char *name, const ke_value *s, const ke_value *f,
+                               ke_value *out)
 {
   ke_graph *g = p->g;
   const ke_node *w = s->node, *x = f->node, *n;
@@ -69,8 +71,8 @@ static ke_status weighted_norm(ke_parser *p, int pos, const ke_value *s, const k
     n = ke_scalprod(g, x, ke_matvec(g, w, x));
   else
     return ke_parse_fail(p, KE_ERR_DIMENSION, pos,
-                         "the weights must have dimension 1, %d (that of the vector) or its square, not %d",
-                         x->dim, w->dim);
+                         "%s: the weights must have dimension 1, %d (that of the vector) or its square, not %d",
+                         name, x->dim, w->dim);
   *out = ke_value_join(n, (const ke_value[]){*s, *f}, 2);
   return KE_OK;
 }
@@ -80,7 +82,7 @@ ke_status word_WeightedSqNorm(ke_parser *p, int pos, ke_value *out)
   ke_value v[2];
 
   KE_TRY(ke_words_call(p, "WeightedSqNorm", 2, v));
-  return weighted_norm(p, pos, &v[0], &v[1], out);
+  return weighted_norm(p, pos, "WeightedSqNorm", &v[0], &v[1], out);
 }
 
 ke_status word_WeightedSqDist(ke_parser *p, int pos, ke_value *out)
@@ -88,8 +90,11 @@ ke_status word_WeightedSqDist(ke_parser *p, int pos, ke_value *out)
   ke_value v[3], d;
 
   KE_TRY(ke_words_call(p, "WeightedSqDist", 3, v));
+  if (v[1].node->dim != v[2].node->dim && v[1].node->dim != 1 && v[2].node->dim != 1)
+    return ke_words_dims(p, pos, "WeightedSqDist", "two vectors of equal dimension, or 1", v[1].node->dim,
+                         v[2].node->dim);
   KE_TRY(ke_parse_make(p, pos, KE_OP_Subtract, &v[1], NULL, &d));
-  return weighted_norm(p, pos, &v[0], &d, out);
+  return weighted_norm(p, pos, "WeightedSqDist", &v[0], &d, out);
 }
 
 ke_status word_SqNormDiag(ke_parser *p, int pos, ke_value *out)
@@ -98,7 +103,7 @@ ke_status word_SqNormDiag(ke_parser *p, int pos, ke_value *out)
 
   KE_TRY(ke_words_call(p, "SqNormDiag", 2, v));
   KE_TRY(ke_words_same_dim(p, pos, "SqNormDiag", "the weights", v[0].node->dim, v[1].node->dim));
-  return weighted_norm(p, pos, &v[0], &v[1], out);
+  return weighted_norm(p, pos, "SqNormDiag", &v[0], &v[1], out);
 }
 
 ke_status word_SqNormIso(ke_parser *p, int pos, ke_value *out)
@@ -107,7 +112,7 @@ ke_status word_SqNormIso(ke_parser *p, int pos, ke_value *out)
 
   KE_TRY(ke_words_call(p, "SqNormIso", 2, v));
   KE_TRY(ke_words_same_dim(p, pos, "SqNormIso", "the weight", v[0].node->dim, 1));
-  return weighted_norm(p, pos, &v[0], &v[1], out);
+  return weighted_norm(p, pos, "SqNormIso", &v[0], &v[1], out);
 }
 
 /* Equal sub-formulas are computed once anyway, so this asks for nothing more. */
@@ -138,7 +143,7 @@ ke_status word_Round(ke_parser *p, int pos, ke_value *out)
   int d;
 
   KE_TRY(ke_parse_operands(p, "Round", 1, &v));
-  KE_TRY(read_ints(p, "the number of decimals", true, 1, &d));
+  KE_TRY(read_ints(p, "Round", "the number of decimals in Round", true, 1, &d));
   KE_TRY(ke_parse_close(p, "Round"));
   KE_TRY(ke_parse_range(p, pos, "the number of decimals in Round", d, -300, 300));
   if (d == 0) {
@@ -160,7 +165,7 @@ static ke_status clamp_bounds(ke_parser *p, const char *name, ke_value *v, const
   int n[2];
 
   KE_TRY(ke_parse_operands(p, name, 1, v));
-  KE_TRY(read_ints(p, "a bound", true, 2, n));
+  KE_TRY(read_ints(p, name, "a bound", true, 2, n));
   KE_TRY(ke_parse_close(p, name));
   for (int k = 0; k < 2; k++) bound[k] = ke_const(p->g, n[k]);
   return KE_OK;
@@ -201,9 +206,9 @@ static ke_status constant(ke_parser *p, const char *name, double value, ke_value
   return KE_OK;
 }
 
-static ke_status zero_divisor(ke_parser *p, int pos)
+static ke_status zero_divisor(ke_parser *p, int pos, const char *name)
 {
-  return ke_parse_fail(p, KE_ERR_PARSE, pos, "a constant with denominator 0");
+  return ke_parse_fail(p, KE_ERR_PARSE, pos, "%s has the denominator 0, allowed are other whole numbers", name);
 }
 
 ke_status word_IntCst(ke_parser *p, int pos, ke_value *out)
@@ -211,7 +216,7 @@ ke_status word_IntCst(ke_parser *p, int pos, ke_value *out)
   int n;
 
   (void)pos;
-  KE_TRY(ke_parse_integer(p, "a constant", &n));
+  KE_TRY(ke_parse_integer(p, "the value of IntCst", &n));
   return constant(p, "IntCst", n, out);
 }
 
@@ -219,8 +224,8 @@ ke_status word_RatCst(ke_parser *p, int pos, ke_value *out)
 {
   int n[2];
 
-  KE_TRY(read_ints(p, "numerator and denominator", false, 2, n));
-  if (n[1] == 0) return zero_divisor(p, pos);
+  KE_TRY(read_ints(p, "RatCst", "numerator and denominator of RatCst", false, 2, n));
+  if (n[1] == 0) return zero_divisor(p, pos, "RatCst");
   return constant(p, "RatCst", (double)n[0] / n[1], out);
 }
 
@@ -228,8 +233,8 @@ ke_status word_IntInv(ke_parser *p, int pos, ke_value *out)
 {
   int n;
 
-  KE_TRY(ke_parse_integer(p, "a denominator", &n));
-  if (n == 0) return zero_divisor(p, pos);
+  KE_TRY(ke_parse_integer(p, "the denominator of IntInv", &n));
+  if (n == 0) return zero_divisor(p, pos, "IntInv");
   return constant(p, "IntInv", 1.0 / n, out);
 }
 
@@ -237,7 +242,7 @@ ke_status word_Zero(ke_parser *p, int pos, ke_value *out)
 {
   int d;
 
-  KE_TRY(ke_parse_integer(p, "a dimension", &d));
+  KE_TRY(ke_parse_integer(p, "the dimension of Zero", &d));
   KE_TRY(ke_parse_range(p, pos, "the dimension in Zero", d, 1, KE_MAX_DIM));
   KE_TRY(constant(p, "Zero", 0, out));
   out->node = ke_widen(p->g, out->node, d);
@@ -250,7 +255,7 @@ ke_status word_Var(ke_parser *p, int pos, ke_value *out)
   int n[3];
 
   if (!p->out) return ke_parse_fail(p, KE_ERR_PARSE, pos, "Var(...) has no arguments here");
-  KE_TRY(read_ints(p, "number, dimension, category (0 i, 1 j, 2 parameter)", false, 3, n));
+  KE_TRY(read_ints(p, "Var", "number, dimension, category (0 i, 1 j, 2 parameter)", false, 3, n));
   KE_TRY(ke_parse_close(p, "Var"));
   KE_TRY(ke_parse_range(p, pos, "the dimension in Var", n[1], 1, KE_MAX_DIM));
   KE_TRY(ke_parse_range(p, pos, "the category in Var", n[2], 0, 2));

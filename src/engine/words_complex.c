@@ -144,8 +144,8 @@ ke_status word_ComplexSumT(ke_parser *p, int pos, ke_value *out)
   int d;
 
   KE_TRY(ke_parse_operands(p, "ComplexSumT", 1, &v));
-  KE_TRY(ke_parse_expect(p, ',', "in ComplexSumT(f, d)"));
-  KE_TRY(ke_parse_integer(p, "a dimension", &d));
+  KE_TRY(ke_parse_comma(p, "ComplexSumT"));
+  KE_TRY(ke_parse_integer(p, "the dimension in ComplexSumT", &d));
   KE_TRY(ke_parse_close(p, "ComplexSumT"));
   KE_TRY(ke_parse_range(p, pos, "the dimension in ComplexSumT", d, 2, KE_MAX_DIM - 1));
   if (v.node->dim != 2 || d % 2)

@@ -14,7 +14,7 @@ static ke_status need_no_mixture(ke_parser *p, int pos, const char *name, const 
 {
   if (!f->reduced || f->side != BOTH) return KE_OK;
   return ke_parse_fail(p, KE_ERR_PARSE, pos,
-                       "%s of a formula of i and j that holds a reduction: take it of the whole reduction",
+                       "%s of a formula of i and j that holds a reduction is not defined: take it of the whole reduction",
                        name);
 }
 
@@ -76,7 +76,7 @@ ke_status word_Diff(ke_parser *p, int pos, ke_value *out)
   KE_TRY(read_derivative(p, pos, "Diff", 3, v));
   KE_TRY(ke_words_same_dim(p, pos, "Diff", "the direction", v[2].node->dim, v[1].node->dim));
   if (v[0].reduced && (v[2].node->idx & ~v[1].node->idx))
-    return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "the direction in Diff must have the rows of the variable");
+    return ke_parse_fail(p, KE_ERR_DIMENSION, pos, "the direction in Diff has rows of its own; it must have those of the variable");
   *out = ke_value_join(or_zero(p->g, ke_tangent(p->g, v[0].node, v[1].node, v[2].node), v[0].node->dim), v, 1);
   if (!v[0].reduced) out->side |= v[2].side;
   return KE_OK;

@@ -84,15 +84,17 @@ typedef struct {
 } list;
 
 /* [2,3], Ind(2,3), [] */
-static ke_status read_list(ke_parser *p, list *l)
+static ke_status read_list(ke_parser *p, const char *name, list *l)
 {
+  char buffer[64];
   bool square = ke_parse_at(p, '[');
   char close = square ? ']' : ')';
 
   l->n = 0;
   if (!square) {
     if (p->tok.kind != KE_TOK_NAME || p->tok.length != 3 || memcmp(p->text + p->tok.pos, "Ind", 3))
-      return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "expected a list like [2,3] or Ind(2,3)");
+      return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "expected a list like [2,3] or Ind(2,3) in %s, found %s",
+                           name, ke_parse_seen(p, buffer, sizeof buffer));
     ke_parse_advance(p);
     KE_TRY(ke_parse_expect(p, '(', "behind Ind"));
   } else {
@@ -100,19 +102,19 @@ static ke_status read_list(ke_parser *p, list *l)
   }
   while (!ke_parse_at(p, close)) {
     if (l->n == MAX_AXES)
-      return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "a list has more than %d numbers", MAX_AXES);
+      return ke_parse_fail(p, KE_ERR_PARSE, p->tok.pos, "a list in %s has more than %d numbers", name, MAX_AXES);
     if (l->n) KE_TRY(ke_parse_expect(p, ',', "in a list"));
-    KE_TRY(ke_parse_integer(p, "in a list", &l->v[l->n++]));
+    KE_TRY(ke_parse_integer(p, "an entry of a list", &l->v[l->n++]));
   }
   ke_parse_advance(p);
   return KE_OK;
 }
 
-static ke_status read_lists(ke_parser *p, int n, list *l)
+static ke_status read_lists(ke_parser *p, const char *name, int n, list *l)
 {
   for (int k = 0; k < n; k++) {
-    KE_TRY(ke_parse_expect(p, ',', "before a list"));
-    KE_TRY(read_list(p, &l[k]));
+    KE_TRY(ke_parse_comma(p, name));
+    KE_TRY(read_list(p, name, &l[k]));
   }
   return KE_OK;
 }
@@ -122,7 +124,7 @@ static ke_status check_shape(ke_parser *p, int pos, const char *name, const list
   int64_t product = 1;
 
   for (int k = 0; k < l->n; k++) {
-    KE_TRY(ke_parse_range(p, pos, "an extent of a tensor", l->v[k], 1, KE_MAX_DIM));
+    KE_TRY(ke_parse_range(p, pos, strcmp(name, "Kron") ? "an extent in TensorDot" : "an extent in Kron", l->v[k], 1, KE_MAX_DIM));
     product *= l->v[k];
     if (product > KE_MAX_DIM) break;
   }
@@ -231,9 +233,9 @@ ke_status word_TensorDot(ke_parser *p, int pos, ke_value *out)
   bool perm;
 
   KE_TRY(ke_parse_operands(p, "TensorDot", 2, v));
-  KE_TRY(read_lists(p, 4, l));
+  KE_TRY(read_lists(p, "TensorDot", 4, l));
   perm = ke_parse_at(p, ',');
-  if (perm) KE_TRY(read_lists(p, 1, &l[4]));
+  if (perm) KE_TRY(read_lists(p, "TensorDot", 1, &l[4]));
   KE_TRY(ke_parse_close(p, "TensorDot"));
   return tensor_dot(p, pos, v, l, perm ? &l[4] : NULL, out);
 }
@@ -245,7 +247,7 @@ ke_status word_Kron(ke_parser *p, int pos, ke_value *out)
   kept_axis kept[2 * MAX_AXES];
 
   KE_TRY(ke_parse_operands(p, "Kron", 2, v));
-  KE_TRY(read_lists(p, 2, l));
+  KE_TRY(read_lists(p, "Kron", 2, l));
   KE_TRY(ke_parse_close(p, "Kron"));
   KE_TRY(check_shape(p, pos, "Kron", &l[0], v[0].node->dim));
   KE_TRY(check_shape(p, pos, "Kron", &l[1], v[1].node->dim));
@@ -285,8 +287,8 @@ ke_status word_OneHot(ke_parser *p, int pos, ke_value *out)
   int d;
 
   KE_TRY(ke_parse_operands(p, "OneHot", 1, &v));
-  KE_TRY(ke_parse_expect(p, ',', "in OneHot(f, d)"));
-  KE_TRY(ke_parse_integer(p, "the number of classes", &d));
+  KE_TRY(ke_parse_comma(p, "OneHot"));
+  KE_TRY(ke_parse_integer(p, "the number of classes in OneHot", &d));
   KE_TRY(ke_parse_close(p, "OneHot"));
   KE_TRY(ke_parse_range(p, pos, "the number of classes in OneHot", d, 1, KE_MAX_DIM));
   if (v.node->dim != 1)
@@ -329,8 +331,8 @@ ke_status word_BSpline(ke_parser *p, int pos, ke_value *out)
   int degree, n;
 
   KE_TRY(ke_parse_operands(p, "BSpline", 2, v));
-  KE_TRY(ke_parse_expect(p, ',', "in BSpline(t, x, k)"));
-  KE_TRY(ke_parse_integer(p, "the degree", &degree));
+  KE_TRY(ke_parse_comma(p, "BSpline"));
+  KE_TRY(ke_parse_integer(p, "the degree in BSpline", &degree));
   KE_TRY(ke_parse_close(p, "BSpline"));
   t = v[0].node;
   x = v[1].node;

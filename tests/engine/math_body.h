@@ -20,6 +20,19 @@
 #endif
 #include "keops_kernel.h"
 
+static vr k_matern_0(vr x, vr nu)
+{
+  return k_matern(x, nu, k_set(0));
+}
+static vr k_matern_1(vr x, vr nu)
+{
+  return k_matern(x, nu, k_set(1));
+}
+static vr k_matern_2(vr x, vr nu)
+{
+  return k_matern(x, nu, k_set(2));
+}
+
 #define ONE(f, ...)                                                                                \
   static void MATH_NAME(run_##f)(void *out, const void *a, const void *b, int n)                   \
   {                                                                                                \

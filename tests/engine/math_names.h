@@ -21,7 +21,12 @@
 #undef K_CIRCULAR
 #undef K_COS_CORE
 #undef K_D
-#undef K_EACH
+#undef K_EACH_1
+#undef K_EACH_2
+#undef K_EACH_3
+#undef K_MAX_ORDER
+#undef K_WIDE_EPSILON
+#undef KEOPS_SPECIAL_H
 #undef K_FAR
 #undef K_FUSED
 #undef K_INF
@@ -85,6 +90,9 @@
 #define k_atan_of_4 MATH_NAME(k_atan_of_4)
 #define k_atanh MATH_NAME(k_atanh)
 #define k_atanh_d MATH_NAME(k_atanh_d)
+#define k_bessel_pair MATH_NAME(k_bessel_pair)
+#define k_besselk MATH_NAME(k_besselk)
+#define k_besselk_1 MATH_NAME(k_besselk_1)
 #define k_ceil MATH_NAME(k_ceil)
 #define k_ceil_d MATH_NAME(k_ceil_d)
 #define k_copysign MATH_NAME(k_copysign)
@@ -150,16 +158,25 @@
 #define k_log_sum MATH_NAME(k_log_sum)
 #define k_log_sum_4 MATH_NAME(k_log_sum_4)
 #define k_log_tail MATH_NAME(k_log_tail)
+#define k_matern MATH_NAME(k_matern)
+#define k_matern_0 MATH_NAME(k_matern_0)
+#define k_matern_1 MATH_NAME(k_matern_1)
+#define k_matern_2 MATH_NAME(k_matern_2)
+#define k_matern_each MATH_NAME(k_matern_each)
+#define k_matern_limit MATH_NAME(k_matern_limit)
 #define k_max MATH_NAME(k_max)
 #define k_max_d MATH_NAME(k_max_d)
 #define k_min MATH_NAME(k_min)
 #define k_min_d MATH_NAME(k_min_d)
+#define k_polygamma MATH_NAME(k_polygamma)
+#define k_polygamma_1 MATH_NAME(k_polygamma_1)
 #define k_pow MATH_NAME(k_pow)
 #define k_pow_d MATH_NAME(k_pow_d)
 #define k_pow_special MATH_NAME(k_pow_special)
 #define k_power MATH_NAME(k_power)
 #define k_quarters MATH_NAME(k_quarters)
 #define k_quotient MATH_NAME(k_quotient)
+#define k_rgamma MATH_NAME(k_rgamma)
 #define k_round MATH_NAME(k_round)
 #define k_rsqrt MATH_NAME(k_rsqrt)
 #define k_scale MATH_NAME(k_scale)
@@ -198,4 +215,7 @@
 #define k_u8 MATH_NAME(k_u8)
 #define k_where MATH_NAME(k_where)
 #define k_where_d MATH_NAME(k_where_d)
+#define k_whole_power MATH_NAME(k_whole_power)
+#define k_wide MATH_NAME(k_wide)
+#define k_zeta MATH_NAME(k_zeta)
 #endif

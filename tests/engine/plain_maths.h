@@ -3,6 +3,8 @@
 #ifndef PLAIN_MATHS_H
 #define PLAIN_MATHS_H
 
+#include "ref_special.h"
+
 #include <math.h>
 
 #define K(x) ((double)(x))
@@ -23,8 +25,10 @@
 #define k_atanh atanh
 #define k_ceil ceil
 #define k_copysign copysign
+#define k_besselk(x, nu) ((double)ref_besselk(x, nu))
 #define k_cos cos
 #define k_cosh cosh
+#define k_digamma(x) ((double)ref_digamma(x))
 #define k_erf erf
 #define k_erfc erfc
 #define k_exp exp
@@ -37,6 +41,8 @@
 #define k_log10 log10
 #define k_log1p log1p
 #define k_log2 log2
+#define k_matern(x, nu, m) ((double)ref_matern(x, nu, m))
+#define k_polygamma(x, n) ((double)ref_polygamma(x, n))
 #define k_pow pow
 #define k_round round
 #define k_sin sin

@@ -260,6 +260,8 @@ static void make_prelude(const char *dir, const char *comment)
   snprintf(file, sizeof file, "%s/keops_kernel.h", dir);
   snprintf(text, sizeof text, "/* %s */\n", comment);
   put(file, text, 0600);
+  snprintf(file, sizeof file, "%s/keops_special.h", dir);
+  put(file, "", 0600);
   snprintf(file, sizeof file, "%s/keops_task.h", dir);
   put(file,
       "typedef struct { long long nrows, i0, i1; const void *once, *kept, *red; double *state;\n"

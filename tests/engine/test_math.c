@@ -2,6 +2,7 @@
  * has, against the C library in long double: errors in units of the last place, and special values,
  * with the sign of zero. Prints the largest errors. */
 #include "check.h"
+#include "ref_special.h"
 #include <math.h>
 #include <float.h>
 #include <stdint.h>
@@ -15,27 +16,21 @@ static long double ref_rsqrt(long double x)
   return x == 0 ? 0 : 1 / sqrtl(x);
 }
 
-/* psi(x): recurrence to x >= 40, asymptotic series; in long double */
-static long double ref_digamma(long double x)
+static long double ref_matern_0(long double x, long double nu)
 {
-  static const long double b[] = {1 / 12.L, -1 / 120.L, 1 / 252.L, -1 / 240.L, 1 / 132.L,
-                                  -691 / 32760.L, 1 / 12.L, -3617 / 8160.L, 43867 / 14364.L};
-  const long double pi = 3.14159265358979323846264338327950288L;
-  long double r = 0, z, power = 1;
-
-  if (x == 0) return signbit(x) ? INFINITY : -INFINITY;
-  if (x < 0) {
-    long double f = x - rintl(x);
-    if (f == 0 || isinf(x)) return NAN;
-    return ref_digamma(1 - x) - pi / tanl(pi * f);
-  }
-  for (; x < 40; x += 1) r -= 1 / x;
-  z = 1 / (x * x);
-  for (int i = 0; i < 9; i++) power *= z, r -= b[i] * power;
-  return r + logl(x) - 0.5L / x;
+  return ref_matern(x, nu, 0);
+}
+static long double ref_matern_1(long double x, long double nu)
+{
+  return ref_matern(x, nu, 1);
+}
+static long double ref_matern_2(long double x, long double nu)
+{
+  return ref_matern(x, nu, 2);
 }
 
-/* name, reference, ulps allowed, and where to look besides everywhere: x from low to high */
+/* name, reference, ulps allowed, and where to look: of one argument everywhere and at x from low to
+ * high, of two the function that adds pairs */
 #define MATH_FUNCTIONS                                                                             \
   ONE(abs, fabsl, 0, -2, 2)                                                                        \
   ONE(sqrt, sqrtl, 0.5, 0, 4)                                                                      \
@@ -67,9 +62,14 @@ static long double ref_digamma(long double x)
   ONE(erfc, erfcl, 2, -2, 27)                                                                      \
   ONE(lgamma, lgammal, 8, -9, 9)                                                                   \
   ONE(digamma, ref_digamma, 8, -9, 9)                                                              \
-  TWO(pow, powl, 2)                                                                                \
-  TWO(atan2, atan2l, 2)                                                                            \
-  TWO(hypot, hypotl, 2)
+  TWO(pow, powl, 2, add_pairs)                                                                     \
+  TWO(atan2, atan2l, 2, add_pairs)                                                                 \
+  TWO(hypot, hypotl, 2, add_pairs)                                                                 \
+  TWO(polygamma, ref_polygamma, 8, add_polygamma)                                                  \
+  TWO(besselk, ref_besselk, 8, add_bessel)                                                         \
+  TWO(matern_0, ref_matern_0, 8, add_bessel)                                                       \
+  TWO(matern_1, ref_matern_1, 8, add_bessel)                                                       \
+  TWO(matern_2, ref_matern_2, 8, add_bessel)
 
 /* ---- the header, once for each instruction set and precision --------------------------------- */
 
@@ -270,6 +270,35 @@ static void add_pairs(arguments *args)
     add_pair(args, -fabs(random_size(-3, 3)), floor(random_in(-40, 40)));
 }
 
+/* Whole orders; zeros of the function are found where they are few */
+static void add_polygamma(arguments *args)
+{
+  static const double edges[] = {0, -0., 0.5, 1, 2, 3, -1, -2, -7.5, INFINITY, -INFINITY, NAN};
+  enum { N = sizeof edges / sizeof *edges };
+
+  for (int i = 0; i < N * N; i++) add_pair(args, edges[i / N], edges[i % N]);
+  for (int i = 0; i < SAMPLES * 1500; i++) {
+    double order = floor(random_in(1, i % 3 ? 5 : 20));
+    add_pair(args, i % 2 ? random_in(-9, 9) : fabs(random_size(-30, 20)), order);
+  }
+}
+
+/* Orders near and at whole and half ones, small and large; arguments to where the value vanishes */
+static void add_bessel(arguments *args)
+{
+  static const double edges[] = {0, -0., 0.5, 1, 1.5, 2, 2.5, -1, -0.5, 20, INFINITY, -INFINITY, NAN};
+  enum { N = sizeof edges / sizeof *edges };
+
+  for (int i = 0; i < N * N; i++) add_pair(args, edges[i / N], edges[i % N]);
+  for (int i = 0; i < SAMPLES * 1500; i++) {
+    double order = i % 4 == 0   ? random_in(0, 3)
+                   : i % 4 == 1 ? floor(random_in(0, 20)) / 2
+                   : i % 4 == 2 ? floor(random_in(0, 5)) + random_size(-40, -2)
+                                : random_in(-40, 40);
+    add_pair(args, i % 3 ? fabs(random_size(-40, 9.4)) : random_in(0, 5), order);
+  }
+}
+
 /* ---- judgement ------------------------------------------------------------------------------- */
 
 /* Error in units of the last place of `want`, the smallest unit being a subnormal's; of
@@ -293,7 +322,7 @@ static double error_in_ulps(int bytes, long double got, long double want, long d
 static void judge(const char *name, const arguments *args, const long double *want, const void *got,
                   const char *level_name, double tolerance)
 {
-  int gamma = !strcmp(name, "lgamma") || !strcmp(name, "digamma"), worst = 0, wrong = 0;
+  int gamma = strstr(name, "gamma") != NULL, worst = 0, wrong = 0;
   double most = 0;
 
   for (int i = 0; i < args->n; i++) {
@@ -358,9 +387,9 @@ int main(void)
   add_everywhere(&args);                                                                           \
   for (int i = 0; i < SAMPLES * 8000; i++) add(&args, random_in(low, high));                       \
   test_function(#name, which++, &args, ref, NULL, tolerance, levels);
-#define TWO(name, ref, tolerance)                                                                  \
+#define TWO(name, ref, tolerance, add_some)                                                        \
   args.n = 0;                                                                                      \
-  add_pairs(&args);                                                                                \
+  add_some(&args);                                                                                 \
   test_function(#name, which++, &args, NULL, ref, tolerance, levels);
     MATH_FUNCTIONS
 #undef ONE

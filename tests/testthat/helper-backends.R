@@ -18,13 +18,36 @@ with_options <- function(settings, code) {
   force(code)
 }
 
-# body(backend, precision) with both options set.
-each_backend <- function(body, backends = c("interpreted", "compiled"), precisions = c("double", "single")) {
+# Can an NVIDIA GPU be used here?
+has_gpu <- local({
+  known <- NULL
+  function() {
+    if (is.null(known)) known <<- is.null(keops_info()$cuda$problem)
+    known
+  }
+})
+
+skip_without_gpu <- function() {
+  cuda <- keops_info()$cuda
+  testthat::skip_if(!is.null(cuda$problem), paste("no GPU is tested:", cuda$problem))
+}
+
+# Options that make a backend the one in use: on the CPU, or "cuda".
+backend_options <- function(backend) {
+  if (backend == "cuda") return(list(keops.backend = "auto", keops.device = "gpu"))
+  list(keops.backend = backend, keops.device = "cpu")
+}
+
+# body(backend, precision) with the options of both set. What is compiled for the CPU is also compiled for a
+# GPU, where there is one.
+each_backend <- function(body, backends = c("interpreted", "compiled"), precisions = c("double", "single"),
+                         gpu = "compiled" %in% backends) {
+  if (gpu && has_gpu()) backends <- c(backends, "cuda")
   for (backend in backends) {
     if (backend == "compiled") skip_without_compiler()
     for (precision in precisions) {
       with_options(
-        list(keops.backend = backend, keops.precision = precision),
+        c(backend_options(backend), list(keops.precision = precision)),
         tryCatch(body(backend, precision), keops_error = function(e) {
           testthat::fail(paste0(backend, ", ", precision, ": ", conditionMessage(e)))
         })
@@ -116,7 +139,7 @@ run_r <- function(code, env = character(), args = character(), wait = TRUE, out 
   script <- tempfile("keops-child-", fileext = ".R")
   writeLines(c(
     sprintf(".libPaths(%s)", paste(deparse(c(dirname(find.package("keops")), .libPaths())), collapse = "")),
-    sprintf("options(keops.cache_dir = %s, keops.threads = 2L)", deparse(file.path(tempdir(), "keops-test-cache"))),
+    sprintf("options(keops.cache_dir = %s, keops.threads = 2L, keops.device = 'cpu')", deparse(file.path(tempdir(), "keops-test-cache"))),
     code
   ), script)
   # R CMD check leaves settings for its own sessions in the environment

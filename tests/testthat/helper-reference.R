@@ -38,6 +38,40 @@ c_pow <- function(x, y) {
   out
 }
 
+# psigamma() and besselK() but for what R has no value for
+poly_gamma <- function(x, n) {
+  whole <- !is.na(n) & is.finite(n) & n >= 0 & n == floor(n)
+  at_zero <- !is.na(x) & x == 0 & whole & n %% 2 == 0
+  out <- quiet(psigamma(x, where(whole, n, none(n))))
+  out[which(!whole)] <- NaN
+  out[which(at_zero)] <- -1 / x[which(at_zero)]
+  out[which(whole & x == -Inf)] <- NaN
+  out
+}
+
+bessel_k <- function(x, nu) {
+  ok <- !is.na(x) & is.finite(nu)
+  out <- quiet(besselK(where(ok, x, 1 + none(x)), where(ok, abs(nu), none(nu))))
+  out[which(x == Inf)] <- 0
+  out[!ok] <- NaN
+  out
+}
+
+# (-2)^m times the m-th derivative of the Matern function of s^2
+matern <- function(x, nu, m) {
+  ok <- !is.na(x) & x >= 0 & is.finite(nu) & nu > 0 & is.finite(m) & m >= 0
+  x <- where(ok, x, 1 + none(x))
+  nu <- where(ok, nu, 1 + none(nu))
+  p <- nu - where(ok, m, none(m))
+  s <- sqrt(x)
+  out <- 2^(1 - nu) / gamma(nu) * s^p * bessel_k(s, p)
+  out[which(x == Inf)] <- 0
+  at <- which(x == 0)
+  out[at] <- where(p > 0, quiet(gamma(p)) / gamma(nu) / 2^(nu - p), none(p))[at]
+  out[!ok] <- NaN
+  out
+}
+
 round_away <- function(a) sign(a) * floor(abs(a) + 0.5)
 
 components <- function(f) lapply(seq_len(dim(f)[3]), function(k) f[, , k, drop = FALSE])
@@ -54,7 +88,7 @@ put_components <- function(f, start, d) {
 }
 times <- function(s, v) apply_op("Mult", list(s, v))
 plus <- function(a, b) apply_op("Add", list(a, b))
-sqdist <- function(x, y) sum_components((x - y)^2)
+ref_sqdist <- function(x, y) sum_components((x - y)^2)
 
 # s has 1, d or d^2 components (row-major), f has d.
 weighted_sqnorm <- function(s, f) {
@@ -196,6 +230,11 @@ ref_ops <- list(
   Hypot       = function(a, b) where(is.infinite(a) | is.infinite(b), Inf + none(a), sqrt(a^2 + b^2)),
   Erf         = function(a) sign(a) * pgamma(a^2, 0.5),
   Erfc        = function(a) 2 * pnorm(a * sqrt(2), lower.tail = FALSE),
+  Lgamma      = function(a) lgamma(a),
+  Digamma     = function(a) poly_gamma(a, none(a)),
+  Polygamma   = function(a, b) poly_gamma(a, b),
+  BesselK     = function(a, b) bessel_k(a, b),
+  Matern      = function(a, b, c) matern(a, b, c),
   Sigmoid     = function(a) plogis(a),
   Softplus    = function(a) pmax(0, a) + log1p(exp(-abs(a))),
   Floor       = function(a) floor(a),
@@ -209,7 +248,7 @@ ref_ops <- list(
   And         = function(a, b) 1 - one_if(a == 0 | b == 0),
   Or          = function(a, b) 1 - one_if(a == 0 & b == 0),
   Not         = function(a) one_if(a == 0),
-  ExpSub      = function(a, b) where(a == -Inf, none(a), exp(a - b)),
+  ExpSub      = function(a, b) where(a == -Inf | b == -Inf, none(a), exp(a - b)),
   NormCdf     = function(a) pnorm(a),
 
   Sum         = vec(function(f) sum_components(f)),
@@ -224,7 +263,7 @@ ref_ops <- list(
   SqNorm2     = vec(function(f) sum_components(f^2)),
   Norm2       = vec(function(f) sqrt(sum_components(f^2))),
   Normalize   = vec(function(f) times(f, ref_ops$Rsqrt(sum_components(f^2)))),
-  SqDist      = vec(function(f, g) sqdist(f, g), same = 1:2),
+  SqDist      = vec(function(f, g) ref_sqdist(f, g), same = 1:2),
   SqNormIso   = vec(function(s, f) s * sum_components(f^2)),
   SqNormDiag  = vec(function(s, f) sum_components(s * f^2)),
   SymSqNorm   = vec(function(s, f) weighted_sqnorm(s, f)),
@@ -268,22 +307,26 @@ ref_ops <- list(
   ComplexExp     = vec(one_complex(function(z) exp(z))),
   ComplexExp1j   = vec(function(f) to_real(exp(1i * f))),
 
-  GaussKernel    = vec(function(g, x, y, b) times(exp(-g * sqdist(x, y)), b), same = 2:3),
-  LaplaceKernel  = vec(function(g, x, y, b) times(exp(-sqrt(g * sqdist(x, y))), b), same = 2:3),
-  Matern12Kernel = vec(function(g, x, y, b) times(exp(-sqrt(g * sqdist(x, y))), b), same = 2:3),
+  GaussKernel    = vec(function(g, x, y, b) times(exp(-g * ref_sqdist(x, y)), b), same = 2:3),
+  LaplaceKernel  = vec(function(g, x, y, b) times(exp(-sqrt(g * ref_sqdist(x, y))), b), same = 2:3),
+  Matern12Kernel = vec(function(g, x, y, b) times(exp(-sqrt(g * ref_sqdist(x, y))), b), same = 2:3),
   Matern32Kernel = vec(function(g, x, y, b) {
-    u <- sqrt(3 * g * sqdist(x, y))
+    u <- sqrt(3 * g * ref_sqdist(x, y))
     times((1 + u) * exp(-u), b)
   }, same = 2:3),
   Matern52Kernel = vec(function(g, x, y, b) {
-    u <- sqrt(5 * g * sqdist(x, y))
+    u <- sqrt(5 * g * ref_sqdist(x, y))
     times((1 + u + u^2 / 3) * exp(-u), b)
   }, same = 2:3),
-  CauchyKernel   = vec(function(g, x, y, b) times(1 / (1 + g * sqdist(x, y)), b), same = 2:3),
-  InverseMultiquadricKernel = vec(function(g, x, y, b) times(1 / sqrt(1 + g * sqdist(x, y)), b), same = 2:3),
-  RationalQuadraticKernel   = vec(function(g, a, x, y, b) times((1 + g * sqdist(x, y) / (2 * a))^-a, b), same = 3:4),
-  EnergyKernel   = vec(function(x, y, b) times(-sqrt(sqdist(x, y)), b), same = 1:2),
-  ThinPlateKernel = vec(function(x, y, b) times(ref_ops$XLogX(sqdist(x, y)) / 2, b), same = 1:2),
+  MaternKernel   = vec(function(g, nu, x, y, b) {
+    r2 <- 2 * nu * g * ref_sqdist(x, y)
+    times(array(matern(r2, c(nu) + none(r2), none(r2)), dim(r2)), b)
+  }, same = 3:4),
+  CauchyKernel   = vec(function(g, x, y, b) times(1 / (1 + g * ref_sqdist(x, y)), b), same = 2:3),
+  InverseMultiquadricKernel = vec(function(g, x, y, b) times(1 / sqrt(1 + g * ref_sqdist(x, y)), b), same = 2:3),
+  RationalQuadraticKernel   = vec(function(g, a, x, y, b) times((1 + g * ref_sqdist(x, y) / (2 * a))^-a, b), same = 3:4),
+  EnergyKernel   = vec(function(x, y, b) times(-sqrt(ref_sqdist(x, y)), b), same = 1:2),
+  ThinPlateKernel = vec(function(x, y, b) times(ref_ops$XLogX(ref_sqdist(x, y)) / 2, b), same = 1:2),
   PeriodicKernel = vec(function(g, p, x, y, b) {
     times(exp(-2 * times(g, sum_components(sin(pi * times(x - y, 1 / p))^2))), b)
   }, same = 3:4)

@@ -116,7 +116,7 @@ test_that("input errors name the argument, what was found and what is allowed", 
   expect_input_error(op(with(x = matrix(0, 3, 3))), "`x`", c("3 x 3", "2 columns"))
   expect_input_error(op(with(x = c(1, 2))), "`x`", c("length 2", "2 columns"))
   expect_input_error(op(with(x = matrix(0, 3, 0))), "`x`", c("3 x 0", "2 columns"))
-  expect_input_error(op(with(x = array(0, c(3, 2, 1)))), "`x`", "3 x 2 x 1")
+  expect_input_error(op(with(x = array(0, c(3, 2, 1, 1)))), "`x`", "3 x 2 x 1 x 1")
   expect_input_error(op(with(b = c(1, 2, 3))), "`b`", c("3 rows", "2", "`y`"))
   expect_input_error(op(with(b = matrix(1, 2, 2))), "`b`", c("2 x 2", "1 column"))
   expect_input_error(op(with(p = 1)), "`p`", c("length 1", "2 numbers"))
@@ -154,7 +154,10 @@ test_that("NA, NaN and Inf go through operators", {
 })
 
 test_that("asking for a GPU is an error of its own class, auto is not", {
-  expect_error(test_op(device = "gpu")(test_data), class = "keops_error_device")
+  if (!has_gpu()) expect_error(test_op(device = "gpu")(test_data), class = "keops_error_device")
+  expect_error(test_op(device = "gpu:99")(test_data), class = "keops_error_device")
+  expect_input_error(test_op(device = "gpu:x"), "device", "gpu:1")
+  expect_input_error(test_op(device = c("cpu", "gpu")), "device", "gpu:0")
   expect_equal(test_op(device = "auto")(test_data), test_answer, tolerance = 1e-14)
   expect_equal(test_op(device = "cpu")(test_data), test_answer, tolerance = 1e-14)
 })

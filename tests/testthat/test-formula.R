@@ -187,6 +187,61 @@ test_that("the whole message of an error in the text", {
   ))
 })
 
+test_that("an unknown name is answered with the nearest one, or with all there are", {
+  cases <- c(
+    "Sum_Reduction(Sqdist(x,y),1)" = "there is no operation called 'Sqdist'; did you mean 'SqDist'?",
+    "Sum_Reduction(Epx(x),1)" = "did you mean 'Exp'?",
+    "Sum_Reduction(Matern32Kernal(1,x,y,1),1)" = "did you mean 'Matern32Kernel'?",
+    "Sum_Reduction(exp(x),1)" = "there is no operation called 'exp'; did you mean 'Exp'?",
+    "Sum_Reduction(Foo(x),1)" = "there is no operation called 'Foo'; ?keops_formula lists them",
+    "Sum_reduction(x,1)" = "did you mean 'Sum_Reduction'?",
+    "SumReduction(x,1)" = "did you mean 'Sum_Reduction'?",
+    "LogSumExpo_Reduction(x,1)" = "there is no reduction called 'LogSumExpo_Reduction'; did you mean 'LogSumExp_Reduction'?",
+    "Mean_Reduction(x,1)" = "there is no reduction called 'Mean_Reduction'; before _Reduction may stand Sum, Min, Max",
+    "Sum_Reduction(wieghts*x,1)" = "'wieghts' is not among the arguments; did you mean 'weights'?",
+    "Sum_Reduction(X*y,1)" = "'X' is not among the arguments; did you mean 'x'?",
+    "Sum_Reduction(z*y,1)" = "'z' is not among the arguments: x, y, s, weights",
+    "Sum_Reduction(Exp*y,1)" = "'Exp' is not among the arguments; the operation is written Exp(...)",
+    "Sum_Reduction(x(y),1)" = "'x' is an argument and takes no operands in parentheses"
+  )
+  for (text in names(cases)) {
+    e <- parse_error(text, c("x=Vi(2)", "y=Vj(2)", "s=Pm(3)", "weights=Vj(1)"))
+    expect_s3_class(e, "keops_error_parse")
+    expect_match(conditionMessage(e), cases[[text]], fixed = TRUE)
+  }
+  expect_match(conditionMessage(parse_error("Sum_Reduction(q,1)", c("Vi(2)", "Vj(2)"))), "which have no names")
+  # names too long to be compared, and many of them
+  long <- strrep("a", 500)
+  expect_s3_class(parse_error(sprintf("Sum_Reduction(%s(x),1)", long)), "keops_error_parse")
+  expect_s3_class(parse_error(sprintf("Sum_Reduction(%s,1)", long), sprintf("%s%d=Vi(1)", long, 1:9)), "keops_error_parse")
+  expect_match(conditionMessage(parse_error("Sum_Reduction(z,1)", sprintf("argument%d=Vi(1)", 1:300))), ", \\.\\.\\.\n")
+})
+
+test_that("every message names the operation, what it got, and what it needs", {
+  cases <- c(
+    "GaussKernel(1,x,s,1)" = "in GaussKernel, SqDist needs operands of equal dimension, or 1, not 2 and 3",
+    "WeightedSqDist(1,x,s)" = "WeightedSqDist needs two vectors of equal dimension, or 1, not 2 and 3",
+    "WeightedSqNorm(s,x)" = "WeightedSqNorm: the weights must have dimension 1, 2 (that of the vector) or its square, not 3",
+    "Elem(x)" = "expected ',' in Elem(), which has 1 operand and 1 whole number, found ')'",
+    "Elem(x,y)" = "expected a whole number (Elem), found 'y'",
+    "Pow(x)" = "expected ',' in Pow(), which has 1 operand and 1 whole number, found ')'",
+    "Exp(x,y)" = "expected ')' to close Exp(), which has 1 operand, found ','",
+    "SqDist(x)" = "expected ',' in SqDist(), which has 2 operands, found ')'",
+    "RatCst(1,0)" = "RatCst has the denominator 0",
+    "IntInv(0)" = "IntInv has the denominator 0",
+    "Kron(x,x,2,[2])" = "expected a list like [2,3] or Ind(2,3) in Kron, found '2'",
+    "Kron(x,x,[0],[2])" = "an extent in Kron is 0, allowed is 1 to",
+    "TensorDot(x,x,[2],[2],[0,0],[0,0])" = "TensorDot contracts axis 0 twice",
+    "ComplexAdd(s,x)" = "ComplexAdd needs a complex operand, of even dimension, not 3",
+    "MatVecMult(s,x)" = "MatVecMult needs a matrix (n x p values) and a vector of p, not 3 and 2"
+  )
+  for (text in names(cases)) {
+    e <- parse_error(sprintf("Sum_Reduction(%s,1)", text))
+    expect_match(conditionMessage(e), cases[[text]], fixed = TRUE)
+    expect_match(conditionMessage(e), "\n *\\^$")
+  }
+})
+
 test_that("two uses of one Var with different dimensions are refused", {
   e <- parse_error("Sum_Reduction(Var(0,1,0) + Var(0,3,0), 1)", character(0))
   expect_s3_class(e, "keops_error_dimension")

@@ -42,6 +42,10 @@ scalar_example <- function(row) {
 # The others, in a, b (i and j, 2 components), a1, b1 (1 component), p, q (parameters of 2 and 1). Where an
 # operation jumps or bends, its operands stay off that place by their offsets.
 vector_terms <- list(
+  Polygamma = c("Polygamma(a+2.5,1)", "Polygamma(b+2.5,0)", "Polygamma(a+b+4.5,2)", "Polygamma(a1+b+4.5,3)"),
+  BesselK  = c("BesselK(a+2.5,0)", "BesselK(b+2.5,q)", "BesselK(Square(a-b)+0.5,-1.3)", "BesselK(a1+b+4.5,q)"),
+  Matern   = c("Matern(Square(a),1.7,0)", "Matern(Square(a-b),q+2.5,0)", "Matern(Square(a-b)+0.5,1.5,2)",
+               "Matern(SqDist(a,b)+q+2,0.3,0)"),
   NormCdf  = c("NormCdf(a*b)", "NormCdf(a)", "NormCdf(b)"),
   Sum      = c("Sum(a*b)", "Sum(a)", "Sum(b)", "Sum(p)", "Sum(a1*b1)"),
   SumT     = c("SumT(a1*b1,3)", "SumT(a1,2)", "SumT(b1,2)", "SumT(q,2)*a*b"),
@@ -119,6 +123,7 @@ vector_terms <- list(
   Matern12Kernel = c("Matern12Kernel(q*q+0.5,a,b,b1)", "Matern12Kernel(0.5,a,b,b)"),
   Matern32Kernel = c("Matern32Kernel(q*q+0.5,a,b,b1)", "Matern32Kernel(0.5,a,b,b)"),
   Matern52Kernel = c("Matern52Kernel(q*q+0.5,a,b,b1)", "Matern52Kernel(0.5,a,b,b)"),
+  MaternKernel   = c("MaternKernel(q*q+0.5,2.7,a,b,b1)", "MaternKernel(0.5,1,a,b,b)"),
   CauchyKernel   = c("CauchyKernel(q*q+0.5,a,b,b1)", "CauchyKernel(0.5,a,b,b)"),
   InverseMultiquadricKernel = c("InverseMultiquadricKernel(q*q+0.5,a,b,b1)", "InverseMultiquadricKernel(0.5,a,b,b)"),
   RationalQuadraticKernel = c("RationalQuadraticKernel(q*q+0.5,1.5,a,b,b1)", "RationalQuadraticKernel(0.7,q*q+1,a,b,b)"),
@@ -134,8 +139,8 @@ reference_order <- function(name) {
 }
 
 example_of <- function(row) {
-  if (row$kind == "scalar" && row$nint == 0) return(scalar_example(row))
   terms <- vector_terms[[row$name]]
+  if (is.null(terms) && row$kind == "scalar") return(scalar_example(row))
   if (is.null(terms)) return(NULL)
   of <- function(k, n, d) draw(n, d, -2, 2, offsets[k])
   list(
@@ -144,6 +149,9 @@ example_of <- function(row) {
     data = list(of(1, 5, 2), of(2, 4, 2), of(1, 5, 1), of(2, 4, 1), of(1, 1, 2), of(2, 1, 1))
   )
 }
+
+# Operations whose operand q, an order, has no derivative
+orders <- c("BesselK", "Matern")
 
 joined <- function(terms) Reduce(function(f, g) sprintf("Concat(%s,%s)", f, g), terms)
 
@@ -160,9 +168,10 @@ each_op <- function(fun, which = rep(TRUE, nrow(ops))) {
     if (!is.null(example) && has_reference(row$name)) {
       example$formula <- sprintf("Sum_Reduction(%s,1)", joined(example$terms))
       # what compiled code sees: the pairs; values of rows and parameters are not its business
-      pairs <- if (row$kind == "scalar") example$terms[list(4, 1:2, 1:2)[[row$arity]]] else example$terms
+      pairs <- if (row$kind == "scalar" && is.null(vector_terms[[row$name]])) example$terms[list(4, 1:2, 1:2)[[row$arity]]] else example$terms
       example$of_pairs <- sprintf("Sum_Reduction(%s,1)", joined(pairs))
       example$vars <- intersect(ref_args(example$args)$name, all.vars(ref_parse(example$formula)))
+      if (row$name %in% orders) example$vars <- setdiff(example$vars, "q")
       example$order <- reference_order(row$name)
       fun(row, example)
     }
@@ -351,5 +360,77 @@ test_that("derivatives at the kinks are the documented ones", {
     expect_equal(c(keops_grad(choose, "u")(c(data, list(rep(1, 4))))), c(1, 1, 0, 0))
     expect_equal(c(keops_grad(choose, "v")(c(data, list(rep(1, 4))))), c(0, 0, 1, 1))
     expect_equal(c(keops_grad(choose, "x")(c(data, list(rep(1, 4))))), rep(0, 4))
+  })
+})
+
+# ---- special functions ----
+
+test_that("the derivative in an order is an error that names the operation, not zero", {
+  args <- c("x=Vi(1)", "y=Vj(1)", "nu=Pm(1)", "e=Vi(1)")
+  terms <- c(BesselK = "BesselK(x*y,nu)", Polygamma = "Polygamma(x*y,nu)", Matern = "Matern(x*y,nu,0)",
+             Matern = "MaternKernel(y,nu,x,y,1)")
+  words <- c(Grad = "Grad(Sum_Reduction(%s,1),nu,e)", Diff = "Diff(Sum_Reduction(%s,1),nu,1)",
+             Divergence = "Sum_Reduction(Divergence(%s,nu),1)", Laplacian = "Sum_Reduction(Laplacian(%s,nu),1)",
+             GradMatrix = "Sum_Reduction(GradMatrix(%s,nu),1)")
+  for (k in seq_along(terms)) for (word in names(words)) {
+    text <- sprintf(words[[word]], terms[[k]])
+    e <- tryCatch(keops_kernel(text, args), keops_error_parse = identity)
+    expect_s3_class(e, "keops_error_parse")
+    expect_match(conditionMessage(e), sprintf("%s needs the derivative of %s in operand 2", word, names(terms)[k]))
+    expect_identical(e$pos, regexpr(word, text, fixed = TRUE)[[1]])
+  }
+  op <- keops_kernel("Sum_Reduction(BesselK(x*y,nu),1)", args[1:3])
+  expect_error(keops_grad(op, "nu"), "BesselK", class = "keops_error")
+  expect_close(keops_grad(op, "x")(list(1.5, 1, 0.7, 1)), cbind(-(besselK(1.5, 0.3) + besselK(1.5, 1.7)) / 2), 1e-14)
+})
+
+test_that("orders that are written down must be possible", {
+  bad <- c("Polygamma(x,-1)" = "is -1, allowed is a whole number from 0 to 1000", "Polygamma(x,1.5)" = "is 1.5",
+           "BesselK(x,1001)" = "is 1001, allowed is -1000 to 1000", "Matern(x,0,0)" = "is 0, allowed is a number above 0",
+           "MaternKernel(1,-2,x,y,1)" = "the order in MaternKernel is -2")
+  for (text in names(bad)) {
+    expect_error(keops_kernel(sprintf("Sum_Reduction(%s,1)", text), c("x=Vi(1)", "y=Vj(1)")), bad[[text]], fixed = TRUE,
+                 class = "keops_error_parse")
+  }
+})
+
+test_that("special functions have the values of R over their whole range", {
+  one <- function(text, ...) c(keops_kernel(sprintf("Sum_Reduction(%s,1)", text), c("x=Vi(1)", "n=Vi(1)", "z=Vj(1)"))(list(..., 1)))
+  x <- c(1e-300, 1e-8, 0.1, 0.5, 1, 1.9, 2.1, 7, 30, 170, 600)
+  grid <- expand.grid(x = x, nu = c(0, 1e-9, 0.3, 0.5, 1, 2.5, 7, 25.25))
+  each_backend(precisions = "double", function(backend, precision) {
+    expect_equal(one("BesselK(x*z,n)", grid$x, grid$nu), besselK(grid$x, grid$nu), tolerance = 1e-12)
+    expect_equal(one("Lgamma(x*z)", x, x), lgamma(x), tolerance = 1e-13)
+    expect_equal(one("Digamma(x*z)", x, x), digamma(x), tolerance = 1e-13)
+    for (n in 1:4) {
+      at <- c(x[-1], -0.5, -1.25, -20.75)
+      expect_equal(one("Polygamma(x*z,n)", at, rep(n, length(at))), psigamma(at, n), tolerance = 1e-12)
+    }
+  })
+})
+
+test_that("the general Matern kernel is 1 at distance 0, has finite slopes, and agrees with the closed forms", {
+  set.seed(7)
+  x <- matrix(rnorm(24), 8)
+  b <- rnorm(8)
+  e <- cbind(rnorm(8))
+  args <- c("g=Pm(1)", "x=Vi(3)", "y=Vj(3)", "b=Vj(1)")
+  closed <- c(Matern12Kernel = 0.5, Matern32Kernel = 1.5, Matern52Kernel = 2.5)
+  each_backend(function(backend, precision) {
+    for (name in names(closed)) {
+      k <- keops_kernel(sprintf("Sum_Reduction(MaternKernel(g,%g,x,y,b),1)", closed[[name]]), args)
+      known <- keops_kernel(sprintf("Sum_Reduction(%s(g,x,y,b),1)", name), args)
+      data <- list(0.7, x, x, b)
+      expect_close(k(data), known(data), tol(precision))
+      for (var in c("g", "x", "y", "b")) {
+        expect_close(keops_grad(k, var)(c(data, list(e))), keops_grad(known, var)(c(data, list(e))), tol(precision, 1))
+      }
+    }
+    for (nu in c(0.2, 0.5, 0.75, 1, 1.3, 4, 900)) {
+      k <- keops_kernel(sprintf("Sum_Reduction(MaternKernel(g,%g,x,y,b),1)", nu), args)
+      same <- list(2, x[1, , drop = FALSE], x[1, , drop = FALSE], 1)
+      expect_identical(c(k(same)), 1)
+      for (var in c("g", "x", "y")) expect_true(all(keops_grad(k, var)(c(same, list(1))) == 0))
+    }
   })
 })

@@ -52,7 +52,7 @@ test_that("J11: forked children work after a run with threads, and with one thre
   skip_on_os("windows")
   set.seed(1)
   x <- matrix(rnorm(6000), 2000)
-  each_backend(precisions = "double", function(backend, precision) {
+  each_backend(precisions = "double", gpu = FALSE, function(backend, precision) { # CUDA does not survive a fork
     op <- keops_kernel("Sum_Reduction(Exp(-SqDist(x,y)),1)", c("x=Vi(3)", "y=Vj(3)"))
     with_options(list(keops.threads = 4L), {
       op(list(x, x))

@@ -1,0 +1,235 @@
+/* What each CUDA kernel is written in: the scalar names of keops_kernel.h, by CUDA's own functions and a
+ * few instructions, and how states of kept rows are merged. NVRTC compiles it; nothing is included from a
+ * toolkit.
+ *
+ * The generated source sets before: KE_REAL_BYTES (4, 8), KE_ACCURATE (0, 1), and sizes as an enum
+ *   BLOCK threads = RT across rows x S across items; R rows a thread, ROWS = RT * R a block; JR items a
+ *   step, UN steps written out; T items a tile; KW, RW, SW components of kept, red and state; RWP = RW
+ *   padded to 16 bytes.
+ *
+ * Single precision: ex2, sqrt by the hardware (2 ulp, subnormal numbers count as 0) unless KE_ACCURATE;
+ * all else is CUDA's library. There is no fast-math flag: NaN, Inf and signed zeros are kept. */
+#ifndef KEOPS_CUDA_H
+#define KEOPS_CUDA_H
+
+#include "keops_cuda_task.h"
+
+#if KE_REAL_BYTES == 4
+typedef float real;
+#define K_F(name) name##f
+#else
+typedef double real;
+#define K_F(name) name
+#endif
+typedef real vr; /* emit.c prints vectors; here they have one lane */
+typedef long long llong;
+
+#define K(x) ((real)(x))
+#define K_INF __longlong_as_double(0x7ff0000000000000LL)
+#define K_NAN __longlong_as_double(0x7ff8000000000000LL)
+#define K_BIG K(KE_REAL_BYTES == 4 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023)
+#define K_INLINE static __device__ __forceinline__
+#define K_APART static __device__ __noinline__
+#define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
+#define EACH(x, n) UNROLL for (int x = 0; x < (n); x++)
+#define ROWS EACH(r, R)
+#define VECS EACH(v, JR)
+
+/* ---- maths ----------------------------------------------------------------------------------- */
+K_INLINE real k_set(real a) { return a; }
+K_INLINE real k_select(bool mask, real yes, real no) { return mask ? yes : no; }
+K_INLINE real k_max(real a, real b) { return a > b ? a : b; }
+K_INLINE real k_min(real a, real b) { return a < b ? a : b; }
+
+/* What is computed stays computed: not made again, nor joined to what follows */
+K_INLINE real k_keep(real a)
+{
+#if !defined(__CUDACC__) /* a test runs kernels on the CPU */
+#elif KE_REAL_BYTES == 4
+  asm volatile("" : "+f"(a));
+#else
+  asm volatile("" : "+d"(a));
+#endif
+  return a;
+}
+
+#define K_LIBRARY_1(name, call)                                                                    \
+  K_INLINE real name(real a) { return K_F(call)(a); }
+#define K_LIBRARY_2(name, call)                                                                    \
+  K_INLINE real name(real a, real b) { return K_F(call)(a, b); }
+K_LIBRARY_1(k_abs, fabs)
+K_LIBRARY_1(k_floor, floor)
+K_LIBRARY_1(k_ceil, ceil)
+K_LIBRARY_1(k_trunc, trunc)
+K_LIBRARY_1(k_round, round)
+K_LIBRARY_1(k_exp, exp)
+K_LIBRARY_1(k_expm1, expm1)
+K_LIBRARY_1(k_log, log)
+K_LIBRARY_1(k_log1p, log1p)
+K_LIBRARY_1(k_log2, log2)
+K_LIBRARY_1(k_log10, log10)
+K_LIBRARY_1(k_sin, sin)
+K_LIBRARY_1(k_cos, cos)
+K_LIBRARY_1(k_tan, tan)
+K_LIBRARY_1(k_asin, asin)
+K_LIBRARY_1(k_acos, acos)
+K_LIBRARY_1(k_atan, atan)
+K_LIBRARY_1(k_sinh, sinh)
+K_LIBRARY_1(k_cosh, cosh)
+K_LIBRARY_1(k_tanh, tanh)
+K_LIBRARY_1(k_asinh, asinh)
+K_LIBRARY_1(k_acosh, acosh)
+K_LIBRARY_1(k_atanh, atanh)
+K_LIBRARY_1(k_erf, erf)
+K_LIBRARY_1(k_erfc, erfc)
+K_LIBRARY_1(k_lgamma, lgamma)
+K_LIBRARY_2(k_pow, pow)
+K_LIBRARY_2(k_atan2, atan2)
+K_LIBRARY_2(k_hypot, hypot)
+K_LIBRARY_2(k_copysign, copysign)
+
+/* 1 / sqrt(a), but 0 at 0: the distance of a point to itself has gradient 0 */
+K_INLINE real k_rsqrt(real a)
+{
+  return a == K(0) ? K(0) : K_F(rsqrt)(a);
+}
+
+#if KE_REAL_BYTES == 4 && !KE_ACCURATE && defined(__CUDACC__)
+K_INLINE real k_exp2(real a)
+{
+  real r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
+  return r;
+}
+K_INLINE real k_sqrt(real a)
+{
+  real r;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
+  return r;
+}
+#elif KE_REAL_BYTES == 8 && defined(KE_EXP2_TABLE)
+/* 2^(k / 256); each block fills its own (keops_cuda_pairs.h) */
+__shared__ double k_exp2_table[256];
+K_APART double k_exp2_far(double a) { return a < 0 ? 0 : exp2(a); }
+/* a = n / 256 + f: the table's entry times 2^(n >> 8), times a polynomial of degree 4. Below -1020: 0 */
+K_INLINE real k_exp2(real a)
+{
+  const int high = __double2hiint(a);
+  double z, f, p, t;
+  int n;
+
+  if ((unsigned)(high & 0x7fffffff) >= 0x408fe000u) return k_exp2_far(a);
+  z = a + 6755399441055744.0 / 256;
+  n = __double2loint(z);
+  f = a - (z - 6755399441055744.0 / 256);
+  t = k_exp2_table[n & 255];
+  p = fma(9.6181291076284772e-03, f, 5.5504108664821580e-02);
+  p = fma(p, f, 2.40226506959100712e-01);
+  p = fma(p, f, 6.93147180559945309e-01) * f;
+  p = fma(p, t, t);
+  return __hiloint2double(__double2hiint(p) + ((n >> 8) << 20), __double2loint(p));
+}
+K_LIBRARY_1(k_sqrt, sqrt)
+#else
+K_LIBRARY_1(k_exp2, exp2)
+K_LIBRARY_1(k_sqrt, sqrt)
+#endif
+
+/* exp(a) of a difference from the largest score, a <= 0: small where it is inexact */
+K_INLINE real k_exp_below(real a)
+{
+#if KE_REAL_BYTES == 4 && KE_ACCURATE
+  return k_exp(a);
+#elif KE_REAL_BYTES == 8 && !defined(KE_EXP2_TABLE)
+  return exp(a);
+#else
+  return k_exp2(a * K(1.44269504088896340736));
+#endif
+}
+
+/* The derivative of log gamma, as in keops_kernel.h */
+K_APART double k_digamma_1(double x)
+{
+  double r = 0, low = 0, z;
+
+  if (fabs(x) < 0x1p-60) return -1 / x;
+  if (x < 0) {
+    double f = x - rint(x);
+    if (f == 0) return K_NAN;
+    r = -3.14159265358979323846 / tan(3.14159265358979323846 * f);
+    x = 1 - x;
+  }
+  for (; x < 10; x += 1) { /* r + low is the exact sum */
+    double t = -1 / x, s = r + t, t1 = s - r;
+    low += (r - (s - t1)) + (t - t1);
+    r = s;
+  }
+  z = 1 / (x * x);
+  z *= 1. / 12 - z * (1. / 120 - z * (1. / 252 - z * (1. / 240 - z * (1. / 132 - z * (691. / 32760 -
+       z * (1. / 12 - z * 3617. / 8160))))));
+  return r + (log(x) - (0.5 / x + z - low));
+}
+K_INLINE real k_digamma(real a) { return K(k_digamma_1(a)); }
+
+/* ---- states of a kept row: component c of one lies at [c * step] (see reduction.c) ------------- */
+K_INLINE void k_merge_sum(int width, double *into, llong step, const double *from, llong from_step)
+{
+  for (int c = 0; c < width; c++) into[c * step] += from[c * from_step];
+}
+
+/* The better value; where values are equal, or there is none yet, the lower item that counts */
+template <bool LARGEST>
+K_INLINE void k_merge_extreme(int width, double *into, llong step, const double *from, llong from_step)
+{
+  for (int c = 0; c < width; c++) {
+    const double x = from[c * from_step], at = from[(width + c) * from_step];
+    const double y = into[c * step], known = into[(width + c) * step];
+    const bool better = (LARGEST ? x > y : x < y) || (x == y && at < known);
+
+    if (at < 0 || (known >= 0 && !better)) continue;
+    into[c * step] = x;
+    into[(width + c) * step] = at;
+  }
+}
+
+K_INLINE double k_rescale(double m, double top)
+{
+  return m == top ? 1 : exp(m - top);
+}
+
+K_INLINE void k_merge_sumexp(int width, double *into, llong step, const double *from, llong from_step)
+{
+  const double a = into[0], b = from[0], top = a > b || a != a ? a : b;
+  const double ka = k_rescale(a, top), kb = k_rescale(b, top);
+
+  into[0] = top;
+  for (int c = 1; c <= width; c++)
+    into[c * step] = ka * into[c * step] + kb * from[c * from_step];
+}
+
+/* An infinite largest score stands for the largest finite number (emit_c.c says why) */
+K_INLINE real k_finite(real x)
+{
+  return x > K_BIG ? K_BIG : x < -K_BIG ? -K_BIG : x;
+}
+
+/* Components of an item, 16 bytes at a time */
+template <int N> K_INLINE void k_take(real (&to)[N], const real *from)
+{
+#if KE_REAL_BYTES == 4
+  EACH(k, N / 4)
+  {
+    const float4 x = ((const float4 *)from)[k];
+    to[4 * k] = x.x, to[4 * k + 1] = x.y, to[4 * k + 2] = x.z, to[4 * k + 3] = x.w;
+  }
+#else
+  EACH(k, N / 2)
+  {
+    const double2 x = ((const double2 *)from)[k];
+    to[2 * k] = x.x, to[2 * k + 1] = x.y;
+  }
+#endif
+}
+
+#endif

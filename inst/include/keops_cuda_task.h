@@ -1,0 +1,23 @@
+/* One launch of a CUDA pair kernel: states of rows [row0, row0 + nrows) from items [i0, i0 + nitems).
+ * Shared by the driver (src/cuda/run_cuda.c) and each generated kernel; all pointers are the device's. */
+#ifndef KEOPS_CUDA_TASK_H
+#define KEOPS_CUDA_TASK_H
+
+typedef struct {
+  const void *kept; /* real kept[kept_width][kept_ld], readable up to a whole row block past the last row */
+  const void *red;  /* real red[items][RWP]: an item's components side by side, aligned to 16 bytes */
+  const void *once; /* real once[once_width], where it is too long to be an argument */
+  double *fresh;    /* [state_width][state_ld]: the states of this launch; `state` itself unless `add` */
+  double *state;    /* [state_width][state_ld]: those of all launches so far */
+  double *partial;  /* two slots a block, for states of row blocks that several blocks share */
+  long long kept_ld, state_ld;
+  long long row0, nrows;
+  long long i0, nitems;
+  long long number; /* of item 0 of `red` among all items */
+  long long tiles;  /* of nitems */
+  long long units;  /* row blocks x tiles: what the blocks share out */
+  int blocks;       /* that share them */
+  int add;          /* merge into states that are there */
+} ke_cuda_task;
+
+#endif

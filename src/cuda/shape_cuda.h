@@ -1,0 +1,33 @@
+/* Sizes that fit a pair program and its numbers of rows and items to a GPU; the only place to tune. */
+#ifndef KE_SHAPE_CUDA_H
+#define KE_SHAPE_CUDA_H
+
+#include "plan.h"
+
+#include <stdbool.h>
+
+typedef struct {
+  int real_bytes;
+  int across;     /* RT: threads across rows */
+  int lanes;      /* S: threads that share a row's items; RT * S threads a block */
+  int rows;       /* R: rows of a thread */
+  int step;       /* JR: items computed together */
+  int steps;      /* UN: steps written out */
+  int tile;       /* T: items of a tile */
+  int item;       /* RWP: reals of an item, padded to 16 bytes */
+  int min_blocks; /* that a multiprocessor should hold */
+  int unroll;     /* most trips of a fold that are written out */
+  int narrow;     /* most components of a reduction that stay in registers */
+  bool kept_here; /* kept components lie in registers; else they are read where they are used */
+  bool item_here; /* an item's components too */
+  bool once_here; /* once[] is an argument; else it is read from memory */
+  bool shared;    /* tiles are copied to shared memory */
+} ke_cuda_tiling;
+
+enum { KE_CUDA_MOST_ONCE = 64 }; /* values of once[] that can be an argument */
+
+void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int64_t nkept, int64_t nred,
+                           ke_cuda_tiling *out);
+bool ke_cuda_tiling_same(const ke_cuda_tiling *a, const ke_cuda_tiling *b);
+
+#endif
