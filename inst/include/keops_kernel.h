@@ -94,11 +94,13 @@ typedef uint64_t k_u8 __attribute__((vector_size(KE_VBYTES)));
 typedef float real;
 typedef k_f4 vr;
 typedef k_i4 vi;
+#define K_PACKED "ps"
 #define K_D(name) name##_d
 #else
 typedef double real;
 typedef k_f8 vr;
 typedef k_i8 vi;
+#define K_PACKED "pd"
 #define K_D(name) name
 #endif
 typedef real vru __attribute__((vector_size(KE_VBYTES), aligned(KE_REAL_BYTES), may_alias));
@@ -270,6 +272,48 @@ K_INLINE int k_any(vi mask)
   return any != 0;
 #endif
 }
+
+/* Lanes where a < b, as bits: lane 0 is the lowest. */
+K_INLINE unsigned k_less_bits(vr a, vr b)
+{
+#if K_ASM == 512
+  unsigned bits;
+  __asm__("vcmp" K_PACKED " $17, %2, %1, %%k1\n\tkmovw %%k1, %0"
+          : "=r"(bits)
+          : "v"(a), "v"(b)
+          : "k1");
+  return bits;
+#elif K_ASM == 256 || K_ASM == 128
+  const vi less = a < b;
+  unsigned bits;
+#if K_ASM == 256
+  __asm__("vmovmsk" K_PACKED " %1, %0" : "=r"(bits) : "x"(less));
+#else
+  __asm__("movmsk" K_PACKED " %1, %0" : "=r"(bits) : "x"(less));
+#endif
+  return bits;
+#else
+  unsigned bits = 0;
+  for (int l = 0; l < KE_W; l++) bits |= (unsigned)(a[l] < b[l]) << l;
+  return bits;
+#endif
+}
+
+/* Lanes moved up by one: the first comes from the last of `before`. */
+#if KE_VBYTES / KE_REAL_BYTES == 2
+#define K_UP 1, 2
+#elif KE_VBYTES / KE_REAL_BYTES == 4
+#define K_UP 3, 4, 5, 6
+#elif KE_VBYTES / KE_REAL_BYTES == 8
+#define K_UP 7, 8, 9, 10, 11, 12, 13, 14
+#else
+#define K_UP 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30
+#endif
+#ifdef __clang__
+#define K_LANES_UP(before, a) __builtin_shufflevector(before, a, K_UP)
+#else
+#define K_LANES_UP(before, a) __builtin_shuffle(before, a, (vi){K_UP})
+#endif
 
 /* The lanes' sum in double, always in the same order: one half plus the other, and so on. */
 K_INLINE double k_hsum(vr a)
