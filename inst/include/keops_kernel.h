@@ -94,13 +94,11 @@ typedef uint64_t k_u8 __attribute__((vector_size(KE_VBYTES)));
 typedef float real;
 typedef k_f4 vr;
 typedef k_i4 vi;
-#define K_PACKED "ps"
 #define K_D(name) name##_d
 #else
 typedef double real;
 typedef k_f8 vr;
 typedef k_i8 vi;
-#define K_PACKED "pd"
 #define K_D(name) name
 #endif
 typedef real vru __attribute__((vector_size(KE_VBYTES), aligned(KE_REAL_BYTES), may_alias));
@@ -276,22 +274,18 @@ K_INLINE int k_any(vi mask)
 /* Lanes where a < b, as bits: lane 0 is the lowest. */
 K_INLINE unsigned k_less_bits(vr a, vr b)
 {
-#if K_ASM == 512
-  unsigned bits;
-  __asm__("vcmp" K_PACKED " $17, %2, %1, %%k1\n\tkmovw %%k1, %0"
-          : "=r"(bits)
-          : "v"(a), "v"(b)
-          : "k1");
-  return bits;
-#elif K_ASM == 256 || K_ASM == 128
-  const vi less = a < b;
-  unsigned bits;
-#if K_ASM == 256
-  __asm__("vmovmsk" K_PACKED " %1, %0" : "=r"(bits) : "x"(less));
-#else
-  __asm__("movmsk" K_PACKED " %1, %0" : "=r"(bits) : "x"(less));
-#endif
-  return bits;
+#if K_ASM == 512 && KE_REAL_BYTES == 4 /* 17: less, ordered, quiet; 4: no rounding of its own */
+  return (uint16_t)__builtin_ia32_cmpps512_mask(a, b, 17, -1, 4);
+#elif K_ASM == 512
+  return (uint8_t)__builtin_ia32_cmppd512_mask(a, b, 17, -1, 4);
+#elif K_ASM == 256 && KE_VBYTES == 32 && KE_REAL_BYTES == 4
+  return (unsigned)__builtin_ia32_movmskps256((vr)(a < b));
+#elif K_ASM == 256 && KE_VBYTES == 32
+  return (unsigned)__builtin_ia32_movmskpd256((vr)(a < b));
+#elif K_ASM && KE_REAL_BYTES == 4
+  return (unsigned)__builtin_ia32_movmskps((vr)(a < b));
+#elif K_ASM
+  return (unsigned)__builtin_ia32_movmskpd((vr)(a < b));
 #else
   unsigned bits = 0;
   for (int l = 0; l < KE_W; l++) bits |= (unsigned)(a[l] < b[l]) << l;
