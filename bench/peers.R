@@ -14,8 +14,9 @@ against <- function(case, peer, ours, theirs, rounds) {
          note = sprintf("%.1f ms, %s %.1f ms", 1e3 * median(times[, "ours"]), peer, 1e3 * median(times[, "peer"])))
 }
 
-neighbours <- function(n = 10000L, k = 10L) {
+neighbours <- function(k = 10L) {
   for (d in c(3L, 20L)) {
+    n <- if (d > 10L) 4000L else 10000L # where trees no longer help they take minutes
     data <- make_data(n, n, d)
     op <- make_operator("argkmin", d, k, "double", "auto", threads)
     case <- sprintf("%d nearest D=%d M=N=%d", k, d, n)
@@ -64,8 +65,9 @@ dense <- function(m = 4000L) {
 }
 
 numpy <- function(m = 4000L) {
-  python <- Sys.which("python3")
-  if (!nzchar(python) || system2(python, c("-c", shQuote("import numpy")), stdout = FALSE, stderr = FALSE) != 0L) {
+  python <- Filter(function(p) system2(p, c("-c", shQuote("import numpy")), stdout = FALSE, stderr = FALSE) == 0L,
+                   unique(c(Sys.which("python3"), Filter(file.exists, "/usr/bin/python3"))))[1L]
+  if (is.na(python)) {
     cat("numpy is not installed\n")
     return(invisible())
   }
