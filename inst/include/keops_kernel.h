@@ -271,6 +271,44 @@ K_INLINE int k_any(vi mask)
 #endif
 }
 
+/* Lanes where a < b, as bits: lane 0 is the lowest. */
+K_INLINE unsigned k_less_bits(vr a, vr b)
+{
+#if K_ASM == 512 && KE_REAL_BYTES == 4 /* 17: less, ordered, quiet; 4: no rounding of its own */
+  return (uint16_t)__builtin_ia32_cmpps512_mask(a, b, 17, -1, 4);
+#elif K_ASM == 512
+  return (uint8_t)__builtin_ia32_cmppd512_mask(a, b, 17, -1, 4);
+#elif K_ASM == 256 && KE_VBYTES == 32 && KE_REAL_BYTES == 4
+  return (unsigned)__builtin_ia32_movmskps256((vr)(a < b));
+#elif K_ASM == 256 && KE_VBYTES == 32
+  return (unsigned)__builtin_ia32_movmskpd256((vr)(a < b));
+#elif K_ASM && KE_REAL_BYTES == 4
+  return (unsigned)__builtin_ia32_movmskps((vr)(a < b));
+#elif K_ASM
+  return (unsigned)__builtin_ia32_movmskpd((vr)(a < b));
+#else
+  unsigned bits = 0;
+  for (int l = 0; l < KE_W; l++) bits |= (unsigned)(a[l] < b[l]) << l;
+  return bits;
+#endif
+}
+
+/* Lanes moved up by one: the first comes from the last of `before`. */
+#if KE_VBYTES / KE_REAL_BYTES == 2
+#define K_UP 1, 2
+#elif KE_VBYTES / KE_REAL_BYTES == 4
+#define K_UP 3, 4, 5, 6
+#elif KE_VBYTES / KE_REAL_BYTES == 8
+#define K_UP 7, 8, 9, 10, 11, 12, 13, 14
+#else
+#define K_UP 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30
+#endif
+#ifdef __clang__
+#define K_LANES_UP(before, a) __builtin_shufflevector(before, a, K_UP)
+#else
+#define K_LANES_UP(before, a) __builtin_shuffle(before, a, (vi){K_UP})
+#endif
+
 /* The lanes' sum in double, always in the same order: one half plus the other, and so on. */
 K_INLINE double k_hsum(vr a)
 {

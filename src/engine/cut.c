@@ -97,7 +97,15 @@ static ke_status take_parts(const ke_ranges *ranges, int64_t nkept, int64_t nred
 }
 
 /* ---- the cut of one part ---- */
-static int64_t most_rows(const measure *m, const ke_part *part)
+/* The k least of more items cost little more than those of few: their items are split last. */
+static bool any_kmin(const ke_pass *pass)
+{
+  for (int32_t q = 0; q < pass->nreduce; q++)
+    if (pass->reduce[q].kind == KE_RED_KMIN) return true;
+  return false;
+}
+
+static int64_t most_rows(const measure *m, const ke_part *part, int64_t wanted)
 {
   double row_bytes = (double)m->pass->kept_width * m->real_bytes +
                      (double)m->pass->state_width * (double)sizeof(double);
@@ -105,6 +113,7 @@ static int64_t most_rows(const measure *m, const ke_part *part)
   /* where rows are cheap, more of them, for a unit has its own costs too */
   int64_t rows = row_ns * UNIT_ROWS < 2e4 ? KE_ROWS_LANES : UNIT_ROWS;
 
+  if (any_kmin(m->pass)) rows = ke_max(1, ke_min(rows, part->nrows / wanted));
   return ke_max(m->R, between(UNIT_BYTES / (row_bytes + 1), 1, rows) / m->R * m->R);
 }
 
@@ -151,7 +160,7 @@ static void cut_part(const measure *m, ke_part *part)
   int64_t wanted = between(ceil(MANY_UNITS * share), 1, MANY_UNITS);
   double shrink, units;
 
-  cut_rows(m, part, most_rows(m, part));
+  cut_rows(m, part, most_rows(m, part, wanted));
   cut_items(m, part, wanted);
 
   /* Still few, and long: units of fewer rows. */

@@ -35,6 +35,7 @@
 #undef K_INLINE
 #undef K_INSTRUCTIONS
 #undef K_KEEP
+#undef K_LANES_UP
 #undef K_LIBM
 #undef K_LN2_HIGH
 #undef K_LN2_HIGH_4
@@ -57,6 +58,7 @@
 #undef K_STRING_
 #undef K_TAN_CORE
 #undef K_TAN_FAR
+#undef K_UP
 #undef K_WHOLE
 #undef K_WHOLE_BITS
 #undef K_WIDE_1
@@ -141,6 +143,7 @@
 #define k_i8 MATH_NAME(k_i8)
 #define k_keep MATH_NAME(k_keep)
 #define k_keep_d MATH_NAME(k_keep_d)
+#define k_less_bits MATH_NAME(k_less_bits)
 #define k_lgamma MATH_NAME(k_lgamma)
 #define k_lgamma_1 MATH_NAME(k_lgamma_1)
 #define k_libm_lgamma MATH_NAME(k_libm_lgamma)
