@@ -107,10 +107,14 @@ test_that("N05: a vector is one column, and columns that do not match are named"
   expect_error(keops_knn(matrix(0, 5, 0), k = 1), class = "keops_error_input")
 })
 
-test_that("N08: an answer too large to hold is refused before any work", {
-  x <- matrix(0, 8e6, 1)
-  e <- expect_error(keops_knn(x, k = 300), class = "keops_error_input")
-  expect_match(conditionMessage(e), "300 for 8000000 points: 26.8 GB", fixed = TRUE)
+test_that("N08: memory is that of the answer, and an answer too large to hold is refused before any work", {
+  grown <- peak_growth("set.seed(1); x <- matrix(runif(3e5), 1e5)", "
+    near <- keops_knn(x, k = 10)
+    stopifnot(identical(dim(near$nn.index), c(100000L, 10L)), near$nn.index != seq_len(1e5), !is.unsorted(near$nn.dist[77, ]))
+  ")
+  expect_lt(grown, 200) # all distances: 80 GB
+  e <- expect_error(keops_knn(matrix(0, 1e7, 1), k = 300), class = "keops_error_input")
+  expect_match(conditionMessage(e), "300 for 10000000 points: 33.5 GB", fixed = TRUE)
 })
 
 test_that("N09: a saved fit answers in a fresh session as a search does", {
