@@ -205,6 +205,7 @@ new_gp_design <- function(design, newdata, call) {
   check_columns(design, newdata, call)
   terms <- stats::delete.response(design$terms)
   frame <- stats::model.frame(terms, newdata, na.action = stats::na.pass, xlev = design$xlevels)
+  check_classes(terms, frame, "newdata", call)
   list(x = design_matrix(design$input_terms, frame, design$contrasts[[1L]])$x,
        trend = trend_matrix(design$trend_terms, frame, design$contrasts[[2L]])$x)
 }
@@ -316,7 +317,8 @@ add_nugget <- function(table, nugget, has_noise, call) {
 # Bounds, as the help page states them.
 add_bounds <- function(table, problem, settings, call) {
   width <- apply(problem$x, 2L, function(v) diff(base::range(v)))
-  diagonal <- sqrt(sum(width^2))
+  widest <- max(width)
+  diagonal <- if (widest > 0) widest * sqrt(sum((width / widest)^2)) else 0
   extent <- ifelse(table$column > 0L, width[pmax(table$column, 1L)], if (has_product_form(problem$node)) max(width) else diagonal)
   extent[extent == 0] <- 1
   n <- length(problem$y)

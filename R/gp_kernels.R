@@ -343,7 +343,8 @@ leaf_slopes <- function(node, m, x, par, out) {
   if (length(at$range) == 1L) return(add(out, at$range, -sum(m)))
   m <- m / replace(u, u == 0, 1)^2 # no slope between coinciding points
   for (k in seq_len(ncol(x))) {
-    out <- add(out, at$range[k], -sum(m * outer(x[, k], x[, k], "-")^2) / par[at$range[k]]^2)
+    r <- par[at$range[k]]
+    out <- add(out, at$range[k], -sum(m * outer(x[, k] / r, x[, k] / r, "-")^2))
   }
   out
 }
@@ -352,15 +353,12 @@ column_at <- function(at, k) if (length(at) > 1L) at[k] else at
 column_par <- function(node, name, par, k) par[column_at(node$at[[name]], k)]
 
 scaled_distance <- function(node, x, y, par) {
-  range <- par[node$at$range]
-  if (length(range) > 1L) {
-    x <- x / rep(range, each = nrow(x))
-    y <- y / rep(range, each = nrow(y))
-  }
   square <- matrix(0, nrow(x), nrow(y))
-  for (k in seq_len(ncol(x))) square <- square + outer(x[, k], y[, k], "-")^2
-  u <- sqrt(square)
-  if (length(range) > 1L) u else u / range
+  for (k in seq_len(ncol(x))) {
+    r <- column_par(node, "range", par, k)
+    square <- square + outer(x[, k] / r, y[, k] / r, "-")^2
+  }
+  sqrt(square)
 }
 
 # The correlation at scaled distance u (numbers, or a lazy matrix), and u times its derivative.

@@ -218,6 +218,10 @@ test_that("P08: columns of new data are found by name, missing ones named", {
   right <- predict(fit, new)
   expect_equal(predict(fit, new[2:1]), right)
   expect_equal(predict(fit, cbind(new, c = "text")), right)
+  for (bad in list(factor("u"), "1")) {
+    e <- expect_error(predict(fit, data.frame(a = bad, b = 1)), class = "keops_error_input")
+    expect_match(conditionMessage(e), "`newdata`: found a column `a` of type (factor|character); expected numeric")
+  }
   e <- expect_error(predict(fit, new["a"]), class = "keops_error_input")
   expect_match(conditionMessage(e), "`b`")
   by_matrix <- keops_gp(gp_x, gp_y, range = 0.3, variance = 1, nugget = 0.01)
@@ -315,8 +319,15 @@ test_that("P14: many new points are predicted in blocks", {
   part <- predict(fit, new[at, ], se.fit = TRUE)
   expect_equal(whole$fit[at], part$fit)
   expect_equal(whole$se.fit[at], part$se.fit)
-  big <- predict(fit, new[rep(1:30000, 9)[1:256562], ], se.fit = TRUE)
-  expect_equal(big$se.fit[1:30000], whole$se.fit)
+  grown <- peak_growth("
+    set.seed(6)
+    x <- matrix(runif(400), 200)
+    fit <- keops_gp(x, sin(6 * x[, 1]), range = 0.3, variance = 1, nugget = 0.01)
+    new <- matrix(runif(2 * 256562), 256562)
+  ", "
+    p <- predict(fit, new, se.fit = TRUE)
+  ")
+  expect_lt(grown, 500)
 })
 
 test_that("P15: one column, one new row, one row of data", {
@@ -327,6 +338,8 @@ test_that("P15: one column, one new row, one row of data", {
   one <- keops_gp(matrix(c(1, 2), 1), 5, range = 1, variance = 1, nugget = 0.1)
   expect_equal(predict(one, matrix(c(1, 2), 1)), 5)
   expect_length(predict(fit, numeric(), trend = matrix(0, 0, 1)), 0)
+  two <- suppressWarnings(keops_gp(1:2, c(1, 3)))
+  expect_true(all(is.finite(unlist(predict(two, 1.5, se.fit = TRUE)[1:2]))))
   known <- keops_gp(1, 2, mean = 0, range = 1, variance = 1, nugget = 0)
   expect_equal(predict(known, 1, se.fit = TRUE)$fit, 2)
 })
@@ -419,6 +432,15 @@ test_that("what is no covariance is refused, with what is allowed", {
   expect_match(conditionMessage(e), "`kernel`: found a formula that is not symmetric")
   e <- expect_error(cov_formula("Exp(-SqDist(Var(0,2,0),y))"), class = "keops_error_input")
   expect_match(conditionMessage(e), "by their names")
+})
+
+test_that("inputs of any size give the fit in their unit", {
+  fit <- keops_gp(gp_x, gp_y, kernel = "matern32", range = c(0.3, 0.5), ard = TRUE, nugget = 0.01)
+  for (size in c(1e-200, 1e200)) {
+    other <- keops_gp(gp_x * size, gp_y, kernel = "matern32", range = c(0.3, 0.5) * size, ard = TRUE, nugget = 0.01)
+    expect_equal(predict(other, gp_new * size, se.fit = TRUE), predict(fit, gp_new, se.fit = TRUE), tolerance = 1e-6)
+    expect_equal(unname(keops_gp(gp_x * size, gp_y, nugget = 0.01)$range), unname(keops_gp(gp_x, gp_y, nugget = 0.01)$range) * size, tolerance = 1e-4)
+  }
 })
 
 test_that("of a product only the first variance is estimated", {
