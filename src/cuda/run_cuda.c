@@ -30,6 +30,7 @@ enum {
 #define SINGLE_SPEED 2000.   /* a pair by the plan's cost over a pair on an H200, roughly */
 #define DOUBLE_SPEED 500.    /* the same where double runs at half the speed of single */
 #define USUAL_PROCESSORS 132.
+#define TENSOR_ACCURACY 1e-5f /* of what is approximate at all: run with accuracy below 2e-6 nothing is */
 #define SMALL_BYTES 64e6     /* up to here the device is not asked what is free: that takes as long as the call */
 
 typedef struct {
@@ -112,6 +113,12 @@ static size_t state_bytes(const run *r, const part *p)
   return (size_t)p->slice_rows * (size_t)r->job->pass->state_width * sizeof(double);
 }
 
+/* Squares of lengths: of rows, of items, and two for the largest */
+static size_t norm_bytes(const part *p)
+{
+  return p->kernel->norms ? sizeof(float) * ((size_t)kept_ld(p) + (size_t)p->slice_items + 2) : 0;
+}
+
 static ke_status fail_interrupt(ke_error *err)
 {
   return ke_fail(err, KE_ERR_INTERRUPT, -1, "interrupted");
@@ -146,9 +153,10 @@ static ke_status wait_event(const run *r, cu_event event, ke_error *err)
 static void choose_slices(const run *r, part *p, double memory)
 {
   const ke_pass *pass = r->job->pass;
-  const double row = (double)pass->kept_width * r->job->real_bytes + 16. * pass->state_width;
-  const double item = (double)item_bytes(r, p), room = memory * 0.75;
-  const double slot = 8. * p->kernel->tiling.lanes * (double)pass->state_width * (double)block_rows(p);
+  const double norm = p->kernel->norms ? 4 : 0;
+  const double row = (double)pass->kept_width * r->job->real_bytes + 16. * pass->state_width + norm;
+  const double item = (double)item_bytes(r, p) + norm, room = memory * 0.75;
+  const double slot = 8. * p->kernel->tiling.slots * (double)pass->state_width * (double)block_rows(p);
   int64_t unit = p->kernel->tiling.tile;
 
   p->max_blocks = memory / 4 / (2 * slot) < p->kernel->blocks ? (int64_t)(memory / 4 / (2 * slot))
@@ -188,7 +196,7 @@ static ke_status reserve(const run *r, part *p, ke_error *err)
 {
   ke_cuda_worker *w = p->w;
   const ke_pass *pass = r->job->pass;
-  size_t slot = sizeof(double) * (size_t)p->kernel->tiling.lanes * (size_t)pass->state_width *
+  size_t slot = sizeof(double) * (size_t)p->kernel->tiling.slots * (size_t)pass->state_width *
                 (size_t)block_rows(p);
   size_t row = (size_t)pass->kept_width * (size_t)r->job->real_bytes, stage = STAGE_BYTES;
 
@@ -200,6 +208,7 @@ static ke_status reserve(const run *r, part *p, ke_error *err)
   KE_TRY(ke_cuda_reserve(w, &w->kept, kept_bytes(r, p), err));
   KE_TRY(ke_cuda_reserve(w, &w->red, item_bytes(r, p) * (size_t)p->slice_items, err));
   KE_TRY(ke_cuda_reserve(w, &w->state, state_bytes(r, p), err));
+  if (p->kernel->norms) KE_TRY(ke_cuda_reserve(w, &w->norms, norm_bytes(p), err));
   if (p->launch_items < p->items) KE_TRY(ke_cuda_reserve(w, &w->fresh, state_bytes(r, p), err));
   KE_TRY(ke_cuda_reserve(w, &w->partial, 2 * slot * (size_t)p->max_blocks, err));
   if (!p->kernel->tiling.once_here)
@@ -243,7 +252,6 @@ static ke_status prepare(const run *r, part *p, ke_error *err)
   }
   p->row_end = min64(p->rows, p->slice_rows);
   p->item_end = min64(p->items, p->slice_items);
-  CU_TRY(r->driver->event_record(p->w->begin, p->w->stream), "recording an event");
   return KE_OK;
 }
 
@@ -357,6 +365,9 @@ static ke_cuda_task make_task(const run *r, const part *p, int64_t nrows, int64_
                        .once = pointer(p->w->once.at),
                        .state = pointer(p->w->state.at),
                        .partial = pointer(p->w->partial.at),
+                       .kept_norm = pointer(p->w->norms.at),
+                       .red_norm = pointer(p->w->norms.at + sizeof(float) * (size_t)kept_ld(p)),
+                       .accuracy = TENSOR_ACCURACY,
                        .kept_ld = kept_ld(p),
                        .state_ld = p->slice_rows,
                        .row0 = p->at_row,
@@ -368,6 +379,7 @@ static ke_cuda_task make_task(const run *r, const part *p, int64_t nrows, int64_
                        .add = add};
 
   (void)r;
+  task.most = task.red_norm + p->slice_items;
   task.fresh = add ? pointer(p->w->fresh.at) : task.state;
   task.units = parts_of(nrows, block_rows(p)) * task.tiles;
   task.blocks = (int)min64(task.units, p->max_blocks);
@@ -390,6 +402,22 @@ static ke_status launch_merge(const run *r, const part *p, ke_cuda_task *task, k
   x = y == 1 ? 256 : 32;
   return ke_cuda_check(r->driver->launch(p->kernel->merge, (unsigned)parts_of(task->nrows, x), 1, 1, x,
                                          y, 1, 0, p->w->stream, arguments, NULL),
+                       "starting a kernel", err);
+}
+
+/* Squares of the lengths of rows (or items) that have come, for tensor cores. */
+static ke_status launch_norms(const run *r, const part *p, int of_items, int64_t count, ke_error *err)
+{
+  enum { THREADS = 256 };
+  ke_cuda_task task = make_task(r, p, 1, 1);
+  long long n = count;
+  void *arguments[] = {&task, &of_items, &n};
+
+  if (!p->kernel->norms) return KE_OK;
+  CU_TRY(r->driver->fill((cu_address)(uintptr_t)(task.most + of_items), 0, sizeof(float), p->w->stream),
+         "clearing memory");
+  return ke_cuda_check(r->driver->launch(p->kernel->norms, (unsigned)parts_of(count, THREADS), 1, 1, THREADS, 1, 1,
+                                         0, p->w->stream, arguments, NULL),
                        "starting a kernel", err);
 }
 
@@ -447,9 +475,16 @@ static ke_status step_within(const run *r, part *p, ke_error *err)
     next_rows(p);
     return KE_OK;
   }
-  if (!p->kept_up) KE_TRY(upload_kept(r, p, err));
-  if (!p->red_up) KE_TRY(upload_red(r, p, err));
+  if (!p->kept_up) {
+    KE_TRY(upload_kept(r, p, err));
+    KE_TRY(launch_norms(r, p, 0, p->row_end - p->row, err));
+  }
+  if (!p->red_up) {
+    KE_TRY(upload_red(r, p, err));
+    KE_TRY(launch_norms(r, p, 1, p->item_end - p->item, err));
+  }
   p->kept_up = p->red_up = true;
+  if (p->launches == 0) CU_TRY(r->driver->event_record(p->w->begin, p->w->stream), "recording an event");
   KE_TRY(launch(r, p, err));
   next_launch(p);
   return KE_OK;

@@ -165,9 +165,66 @@ static void choose_tile(int64_t nkept, int64_t nred, ke_cuda_tiling *t)
   while (t->lanes > 1 && t->lanes * t->step > t->tile) t->lanes /= 2;
 }
 
-void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int64_t nkept, int64_t nred,
-                           ke_cuda_tiling *out)
+/* ---- tensor cores ---- */
+
+/* A block of 128 rows and a tile of 128 items: 16 warps of 32 rows and 32 items each. What tensor cores
+ * cannot do, a short tile or numbers too far apart, is done one by one in the same shape. */
+static void shape_products(ke_cuda_tiling *t)
 {
+  t->across = 32;
+  t->lanes = t->slots = 16;
+  t->rows = 4;
+  t->step = 8;
+  t->steps = 1;
+  t->tile = 128;
+  t->min_blocks = 1;
+  t->unroll = 16;
+  t->kept_here = t->item_here = t->shared = false;
+}
+
+/* 4 warps of 16 rows each; a step is 8 items for a warp, 2 for a thread. */
+static void shape_wide(const ke_pass *pass, ke_cuda_tiling *t)
+{
+  const int words = 2 * pass->kept_width;
+
+  t->across = 32;
+  t->lanes = 4;
+  t->slots = 1;
+  t->rows = 2;
+  t->step = 2;
+  t->steps = 1;
+  t->tile = 64;
+  t->min_blocks = pass->state_width <= 40 ? 4 : pass->state_width <= 104 ? 3 : 2;
+  t->unroll = 16;
+  t->kept_here = t->kept_here && words <= KEPT_REGISTERS;
+  t->item_here = false;
+  t->shared = true;
+  /* threads of a warp read items 2 q of column g: other banks for each */
+  t->stride = t->item + (20 - t->item % 16) % 16;
+}
+
+/* Does it pay, and does it fit? */
+static bool take_tensor_cores(const ke_pass *pass, const ke_tensor *tensor, int64_t nkept, int64_t nred,
+                              ke_cuda_tiling *t)
+{
+  enum { LEAST_PAIRS = 1 << 20, LEAST_ROWS = 128, MOST_WIDE = 128 };
+
+  if ((double)nkept * (double)nred < LEAST_PAIRS || nkept < LEAST_ROWS) return false;
+  switch (tensor->kind) {
+  case KE_TENSOR_PRODUCTS: shape_products(t); return true;
+  case KE_TENSOR_WIDE:
+    if (tensor->n > MOST_WIDE || t->item > 176) return false;
+    shape_wide(pass, t);
+    return true;
+  default: return false;
+  }
+}
+
+void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int arch, bool accurate, int64_t nkept,
+                           int64_t nred, ke_cuda_tiling *out)
+{
+  const bool cores = real_bytes == 4 && arch >= 80 && !accurate;
+  const ke_tensor tensor = cores ? ke_tensor_match(pass) : (ke_tensor){.kind = KE_TENSOR_NONE};
   ke_cuda_tiling t = {.real_bytes = real_bytes, .unroll = 48, .narrow = 20, .step = 1};
   const int words = real_bytes / 4, unit = 16 / real_bytes;
   const bool many = ke_code_size(&pass->pair, 0, pass->pair.ncode, t.unroll) > MOST_STATEMENTS;
@@ -180,11 +237,18 @@ void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int64_t nkept, i
   t.once_here = pass->once_width <= KE_CUDA_MOST_ONCE && !(rolled && is_stepped(pass, KE_AT_ONCE));
   t.kept_here = (int64_t)pass->kept_width * words <= KEPT_REGISTERS &&
                 !(rolled && is_stepped(pass, KE_AT_KEPT));
+  t.stride = t.item;
+  if (take_tensor_cores(pass, &tensor, nkept, nred, &t)) {
+    t.tensor = tensor.kind;
+    *out = t;
+    return;
+  }
   if (wide || !t.kept_here || any_kind(pass, KE_RED_SUMEXP)) t.step = 8 / words;
   t.item_here = t.item > 0 && !rolled && t.item * words <= KEPT_REGISTERS && t.item * t.step <= 64;
   choose_threads(pass, nkept, &t);
   choose_rows(pass, nkept, nred, &t);
   choose_tile(nkept, nred, &t);
+  t.slots = t.lanes;
   size = pass_weight(pass, &t) + 1;
   t.steps = 16;
   while (t.steps > 1 && size * t.rows * t.step * t.steps > MOST_STATEMENTS) t.steps /= 2;
@@ -197,5 +261,6 @@ bool ke_cuda_tiling_same(const ke_cuda_tiling *a, const ke_cuda_tiling *b)
          a->rows == b->rows && a->step == b->step && a->steps == b->steps && a->tile == b->tile &&
          a->item == b->item && a->min_blocks == b->min_blocks && a->unroll == b->unroll &&
          a->narrow == b->narrow && a->kept_here == b->kept_here && a->item_here == b->item_here &&
-         a->once_here == b->once_here && a->shared == b->shared;
+         a->once_here == b->once_here && a->shared == b->shared && a->stride == b->stride &&
+         a->slots == b->slots && a->tensor == b->tensor;
 }
