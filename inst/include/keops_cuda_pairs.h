@@ -6,6 +6,7 @@
  *   merge_state(into, step, from, from_step)
  * With KE_PRODUCTS also step_given, see keops_cuda_products.h. */
 #include "keops_cuda_units.h"
+
 #if KE_PRODUCTS
 #include "keops_cuda_products.h"
 #else
@@ -42,6 +43,11 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
   __shared__ ke_stage stage;
   const bool exact = !products_will_do(task, once);
 #endif
+#if KE_SCALED
+  const real scale = K_F(sqrt)(-once.v[TENSOR_SCALE]);
+#else
+  const real scale = 1;
+#endif
 #ifdef KE_EXP2_TABLE
   for (int k = threadIdx.x; k < 256; k += BLOCK) k_exp2_table[k] = exp2(k / 256.);
   __syncthreads();
@@ -55,7 +61,7 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
     ke_kept kept;
     ke_acc a;
 
-    kept_take(kept, (const real *)task.kept + task.row0 + row0, task.kept_ld);
+    kept_take(kept, (const real *)task.kept + task.row0 + row0, task.kept_ld, scale);
     acc_start(a);
     for (llong t = t0; t < t1; t++) {
       const llong first = t * T, left_items = task.nitems - first;
@@ -64,8 +70,14 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
 #if KE_SHARED
       const float4 *from = (const float4 *)tile;
       __syncthreads();
-      for (int k = threadIdx.x; k < n * (RWP * KE_REAL_BYTES / 16); k += BLOCK)
+      for (int k = threadIdx.x; k < n * (RWP * KE_REAL_BYTES / 16); k += BLOCK) {
         ((float4 *)shared)[k] = from[k];
+        if (KE_SCALED) {
+          EACH(c, 16 / KE_REAL_BYTES)
+            shared[k * (16 / KE_REAL_BYTES) + c] *=
+              scale_of(scale, (k * (16 / KE_REAL_BYTES) + c) % RWP, TENSOR_RED);
+        }
+      }
       __syncthreads();
       tile = shared;
 #endif

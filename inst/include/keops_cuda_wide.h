@@ -113,7 +113,7 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
 #define STATE(c, r, e) state[(8 * c + 2 * q + e) * ROWS_OF_BLOCK + r * RT]
     EACH_SUM(c, r, e) STATE(c, r, e) = 0;
     EACH(c, COLUMNS) EACH(k, 4) sum[c][k] = 0;
-    kept_take(kept, (const real *)task.kept + task.row0 + row0, task.kept_ld);
+    kept_take(kept, (const real *)task.kept + task.row0 + row0, task.kept_ld, 1);
     for (llong t = t0; t < t1; t++) {
       const llong left_items = task.nitems - t * T;
       const int n = left_items < T ? (int)left_items : T;

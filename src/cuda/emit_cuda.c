@@ -21,7 +21,7 @@ typedef struct {
   const ke_pass *pass;
   ke_cuda_tiling t;
   bool accurate;
-  ke_tensor tensor; /* what tensor cores do, if anything */
+  ke_tensor tensor; /* what tensor cores do, or what is scaled, if anything */
 } kernel;
 
 /* What the lines of a reduction need to know while a segment is printed. */
@@ -352,12 +352,12 @@ static void emit_factor(kernel *k)
 
 static void emit_steps(kernel *k)
 {
-  if (k->tensor.kind == KE_TENSOR_WIDE) {
+  if (k->t.tensor == KE_TENSOR_WIDE) {
     emit_factor(k);
     return;
   }
   emit_step(k);
-  if (k->tensor.kind != KE_TENSOR_PRODUCTS) return;
+  if (k->t.tensor != KE_TENSOR_PRODUCTS) return;
   k->e.given = &k->pass->pair.code[k->tensor.fold];
   emit_step(k);
   k->e.given = NULL;
@@ -371,7 +371,7 @@ static void emit_tensor_sizes(kernel *k)
   KE_LINE(e, "enum { TENSOR_N = %" PRId32 ", TENSOR_KEPT = %" PRId32 ", TENSOR_RED = %" PRId32
              ", TENSOR_SCALE = %" PRId32 " };",
           t->n, t->kept, t->red, t->scale);
-  if (t->kind == KE_TENSOR_PRODUCTS) KE_LINE(e, "#define KE_TENSOR_SQUARE %d", t->square);
+  if (k->t.tensor == KE_TENSOR_PRODUCTS) KE_LINE(e, "#define KE_TENSOR_SQUARE %d", t->square);
 }
 
 /* ---- around it ---- */
@@ -430,14 +430,14 @@ static void emit_operands(kernel *k)
 
   if (k->t.kept_here) {
     KE_LINE(e, "struct ke_kept { real v[R][KW > 0 ? KW : 1]; };");
-    KE_LINE(e, "K_INLINE void kept_take(ke_kept &kept, const real *at, llong ld)");
+    KE_LINE(e, "K_INLINE void kept_take(ke_kept &kept, const real *at, llong ld, const real scale)");
     KE_LINE(e, "{");
-    KE_LINE(e, "  EACH(r, R) EACH(c, KW) kept.v[r][c] = k_keep(at[c * ld + r * RT]);");
+    KE_LINE(e, "  EACH(r, R) EACH(c, KW) kept.v[r][c] = k_keep(at[c * ld + r * RT] * scale_of(scale, c, TENSOR_KEPT));");
     KE_LINE(e, "}");
     KE_LINE(e, "#define KEPT(i) kept.v[r][i]");
   } else {
     KE_LINE(e, "struct ke_kept { const real *at; llong ld; };");
-    KE_LINE(e, "K_INLINE void kept_take(ke_kept &kept, const real *at, llong ld)");
+    KE_LINE(e, "K_INLINE void kept_take(ke_kept &kept, const real *at, llong ld, real)");
     KE_LINE(e, "{");
     KE_LINE(e, "  kept.at = at, kept.ld = ld;");
     KE_LINE(e, "}");
@@ -446,7 +446,10 @@ static void emit_operands(kernel *k)
   KE_LINE(e, "#define RED(i) %s", k->t.item_here ? "y[v][i]" : "tile[v * STRIDE + (i)]");
   if (k->t.once_here) {
     KE_LINE(e, "struct ke_once { real v[%" PRId32 "]; };", k->pass->once_width + (k->pass->once_width == 0));
-    KE_LINE(e, "#define ONCE(i) once.v[i]");
+    if (k->t.scaled)
+      KE_LINE(e, "#define ONCE(i) ((i) == TENSOR_SCALE ? K(-1) : once.v[i])");
+    else
+      KE_LINE(e, "#define ONCE(i) once.v[i]");
   } else {
     KE_LINE(e, "struct ke_once { real v[1]; };");
     KE_LINE(e, "#define ONCE(i) __ldg((const real *)task.once + (i))");
@@ -479,6 +482,7 @@ static void emit_sizes(kernel *k)
   KE_LINE(e, "  KW = %" PRId32 ", RW = %" PRId32 ", RWP = %d, STRIDE = %d, SW = %" PRId32 ", SLOTS = %d };",
           pass->kept_width, pass->red_width, t->item, t->stride, pass->state_width, t->slots);
   KE_LINE(e, "#define KE_PRODUCTS %d", t->tensor == KE_TENSOR_PRODUCTS);
+  KE_LINE(e, "#define KE_SCALED %d", t->scaled);
   KE_LINE(e, "#include \"keops_cuda.h\"");
 }
 
@@ -510,12 +514,12 @@ static ke_status emit_all(kernel *k, void (**print)(kernel *, int32_t), ke_error
   emit_steps(k);
   ke_emit_restart(&k->e, false);
   emit_sizes(k);
-  if (k->tensor.kind != KE_TENSOR_NONE) emit_tensor_sizes(k);
+  emit_tensor_sizes(k);
   ke_emit_ops(&k->e);
   emit_operands(k);
   emit_accumulators(k, print);
   emit_steps(k);
-  ke_strbuf_add(out, k->tensor.kind == KE_TENSOR_WIDE ? "#include \"keops_cuda_wide.h\"\n"
+  ke_strbuf_add(out, k->t.tensor == KE_TENSOR_WIDE ? "#include \"keops_cuda_wide.h\"\n"
                                                       : "#include \"keops_cuda_pairs.h\"\n");
   return out->failed ? ke_fail_memory(err) : KE_OK;
 }
@@ -531,6 +535,7 @@ ke_status ke_emit_cuda(const ke_pass *pass, const ke_cuda_tiling *tiling, bool a
   *source = NULL;
   KE_TRY(check_kinds(pass, err));
   if (tiling->tensor != KE_TENSOR_NONE) k.tensor = ke_tensor_match(pass);
+  if (tiling->scaled) k.tensor = ke_scale_match(pass);
   print = calloc((size_t)pass->nreduce + 1, sizeof *print);
   if (!print) return ke_fail_memory(err);
   status = ke_emit_open(&k.e, &pass->pair, &out, err);

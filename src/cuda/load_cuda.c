@@ -98,8 +98,8 @@ ke_status ke_cuda_kernel_of(const ke_pairs_job *job, const ke_cuda_worker *worke
   int count;
   ke_status st;
 
-  ke_cuda_tiling_choose(job->pass, job->real_bytes, worker->device->arch, settings->accurate, nkept, nred,
-                        &fresh.tiling);
+  ke_cuda_tiling_choose(job->pass, job->real_bytes, worker->device->arch, settings->accurate, job->once, nkept,
+                        nred, &fresh.tiling);
   for (k = *job->memo; k; k = k->next)
     if (k->device == fresh.device && k->accurate == fresh.accurate &&
         ke_cuda_tiling_same(&k->tiling, &fresh.tiling)) {

@@ -220,8 +220,21 @@ static bool take_tensor_cores(const ke_pass *pass, const ke_tensor *tensor, int6
   }
 }
 
-void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int arch, bool accurate, int64_t nkept,
-                           int64_t nred, ke_cuda_tiling *out)
+/* In single precision components are rounded already, and once more costs little; in double their differences
+ * may be exact. A scale that is not known is taken to be below 0, as it is for a Gaussian. */
+static bool can_scale(const ke_pass *pass, const ke_cuda_tiling *t, const void *once)
+{
+  const ke_tensor match = ke_scale_match(pass);
+  float scale;
+
+  if (t->real_bytes != 4 || match.kind == KE_TENSOR_NONE || !t->kept_here || !t->shared || !t->once_here) return false;
+  if (!once) return true;
+  scale = ((const float *)once)[match.scale];
+  return scale < 0 && scale > -1e30f;
+}
+
+void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int arch, bool accurate, const void *once,
+                           int64_t nkept, int64_t nred, ke_cuda_tiling *out)
 {
   const bool cores = real_bytes == 4 && arch >= 80 && !accurate;
   const ke_tensor tensor = cores ? ke_tensor_match(pass) : (ke_tensor){.kind = KE_TENSOR_NONE};
@@ -249,6 +262,7 @@ void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int arch, bool a
   choose_rows(pass, nkept, nred, &t);
   choose_tile(nkept, nred, &t);
   t.slots = t.lanes;
+  t.scaled = can_scale(pass, &t, once);
   size = pass_weight(pass, &t) + 1;
   t.steps = 16;
   while (t.steps > 1 && size * t.rows * t.step * t.steps > MOST_STATEMENTS) t.steps /= 2;
@@ -262,5 +276,5 @@ bool ke_cuda_tiling_same(const ke_cuda_tiling *a, const ke_cuda_tiling *b)
          a->item == b->item && a->min_blocks == b->min_blocks && a->unroll == b->unroll &&
          a->narrow == b->narrow && a->kept_here == b->kept_here && a->item_here == b->item_here &&
          a->once_here == b->once_here && a->shared == b->shared && a->stride == b->stride &&
-         a->slots == b->slots && a->tensor == b->tensor;
+         a->slots == b->slots && a->tensor == b->tensor && a->scaled == b->scaled;
 }

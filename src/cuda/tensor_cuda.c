@@ -46,12 +46,12 @@ static bool is_score(const ke_pass *pass, int32_t temp)
 /* ---- inner products ---- */
 
 /* sum of (kept - red)^2 or of kept * red, over neighbouring components of both */
-static bool match_fold(const ke_instr *fold, ke_tensor *t)
+static bool match_fold(const ke_instr *fold, int32_t least, ke_tensor *t)
 {
   const ke_instr *body = fold + 1, *second = fold + 2;
   const ke_place *x = &body->src[0], *y = &body->src[1];
 
-  if (fold->op != KE_I_FOLD || fold->fold != KE_FOLD_SUM || fold->keep || fold->n < LEAST_COMPONENTS) return false;
+  if (fold->op != KE_I_FOLD || fold->fold != KE_FOLD_SUM || fold->keep || fold->n < least) return false;
   if (x->kind != KE_AT_KEPT) x = &body->src[1], y = &body->src[0];
   if (fold->len == 1 && body->op == KE_OP_Mult)
     t->square = false;
@@ -93,7 +93,7 @@ static bool match_products(const ke_pass *pass, ke_tensor *t)
   const ke_program *p = &pass->pair;
 
   for (int32_t i = 0; i < p->nhead; i++) {
-    if (match_fold(&p->code[i], t) && (!t->square || is_exponent(pass, p->code[i].dst, &t->scale))) {
+    if (match_fold(&p->code[i], LEAST_COMPONENTS, t) && (!t->square || is_exponent(pass, p->code[i].dst, &t->scale))) {
       t->kind = KE_TENSOR_PRODUCTS;
       t->fold = i;
       return true;
@@ -140,4 +140,42 @@ ke_tensor ke_tensor_match(const ke_pass *pass)
 
   if (pass->kind != KE_PASS_PAIRS || pass->ranged || match_wide(pass, &t) || match_products(pass, &t)) return t;
   return (ke_tensor){.kind = KE_TENSOR_NONE};
+}
+
+/* ---- scaled distances ---- */
+
+/* Does the place lie among n components from `first` on, somewhere in its loops? Steps reach as far as any loop
+ * could. */
+static bool may_touch(const ke_place *p, int kind, int32_t first, int32_t n)
+{
+  if (p->kind != kind || p->base >= first + n) return false;
+  if (p->base >= first) return true;
+  for (int d = 0; d < KE_MAX_LOOPS; d++)
+    if (p->step[d]) return true;
+  return false;
+}
+
+static bool touches(const ke_tensor *t, const ke_place *p)
+{
+  return may_touch(p, KE_AT_KEPT, t->kept, t->n) || may_touch(p, KE_AT_RED, t->red, t->n) ||
+         may_touch(p, KE_AT_ONCE, t->scale, 1);
+}
+
+ke_tensor ke_scale_match(const ke_pass *pass)
+{
+  const ke_tensor none = {.kind = KE_TENSOR_NONE};
+  const ke_program *p = &pass->pair;
+  ke_tensor t = none;
+  int others = 0;
+
+  if (pass->kind != KE_PASS_PAIRS || p->nhead < 3 || !match_fold(&p->code[0], 1, &t) || !t.square) return none;
+  if (!is_exponent(pass, p->code[0].dst, &t.scale)) return none;
+  for (int32_t i = 0; i < p->ncode; i++)
+    for (int k = 0; k < arity_of(&p->code[i]); k++) others += touches(&t, &p->code[i].src[k]);
+  for (int32_t s = 0; s < p->nseg; s++) others += touches(&t, &p->seg[s].result);
+  for (int32_t q = 0; q < pass->nreduce; q++)
+    if (pass->reduce[q].kind == KE_RED_SUMEXP) others += touches(&t, &pass->reduce[q].score);
+  if (others != 3) return none; /* two in the fold, one in the exponent */
+  t.kind = KE_TENSOR_PRODUCTS;
+  return t;
 }

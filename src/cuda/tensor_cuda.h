@@ -1,4 +1,6 @@
-/* What of a pair program tensor cores can do (sm_80 and later, single precision):
+/* Patterns in pair programs that GPUs have a better way for.
+ *
+ * What tensor cores can do (sm_80 and later, single precision):
  *
  *   PRODUCTS   the first fold, an inner product or a squared distance of many components: for a block of
  *              rows and a tile of items as one matrix product (keops_cuda_products.h)
@@ -26,5 +28,10 @@ typedef struct {
 } ke_tensor;
 
 ke_tensor ke_tensor_match(const ke_pass *pass);
+
+/* 2 to the power of once[scale] times a squared distance whose components, and whose scale, serve nothing else:
+ * where the scale is below 0, its root can go into the components. PRODUCTS, or NONE; any number of
+ * components. */
+ke_tensor ke_scale_match(const ke_pass *pass);
 
 #endif
