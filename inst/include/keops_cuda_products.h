@@ -6,95 +6,84 @@
 #include "keops_cuda_tensor.h"
 
 enum {
-  CHUNK = TENSOR_N > 8 ? 16 : 8, /* components at a time */
-  CHUNKS = (TENSOR_N + CHUNK - 1) / CHUNK,
-  ROW_PAD = 8, ITEM_PAD = 4 /* threads of a warp then read from different banks */
+  CHUNKS = (TENSOR_N + 7) / 8, /* of 8 components */
+  GROUP = 4                    /* chunks that are summed by tensor cores, which round towards 0 */
 };
 
+/* Matrices a of 16 rows and b of 8 items, one chunk of each, in the order in which threads take them. Of a,
+ * first columns q of both rows, then columns q + 4. */
 typedef struct {
-  __align__(16) float row[2][CHUNK][ROWS_OF_BLOCK + ROW_PAD];
-  __align__(16) float item[2][T][CHUNK + ITEM_PAD];
+  float4 row[2][8][2][32];
+  float4 item[2][16][32];
 } ke_stage;
+
+/* What a thread brings of a chunk */
+typedef struct {
+  float row[2], item[2];
+} ke_share;
 
 /* Warp w: rows 8 (w % 4) ..., items 32 (w / 4) ...; in it thread 4 g + q as keops_cuda_tensor.h says */
 K_INLINE int row_of_thread(int thread) { return thread / 32 % 4 * 8 + thread % 32 / 4; }
 K_INLINE int lane_of_thread(int thread) { return thread / 128 * 4 + thread % 4; }
 
-/* Error of one exponent: products, their sums within and between chunks, norms; each as a share of
- * |x|^2 + |y|^2 >= 2 |x.y|. In units of 2^-23. */
+/* Error of one exponent: sums of a group, numbers split, norms, sums of groups; each as a share of
+ * |x|^2 + |y|^2 >= 2 |x.y|, in units of 2^-23. */
 K_INLINE bool products_will_do(const ke_cuda_task &task, const ke_once &once)
 {
   const float norms = task.most[0] + task.most[1];
 #if KE_TENSOR_SQUARE
-  const float share = (18 + CHUNKS * 0.5f) * 0x1p-23f;
+  const float share = (3 * GROUP + 10 + 1 + CHUNKS / (2.f * GROUP)) * 0x1p-23f;
   return fabsf(ONCE(TENSOR_SCALE)) * 0.6931472f * norms * share <= task.accuracy;
 #else
   return norms < 1e30f;
 #endif
 }
 
-/* Chunk c of the rows and of the tile on its way to shared memory. Items are put where thread (g, q) of a
- * matrix b finds number g: q's two of eight become neighbours of one thread in the result. */
-K_INLINE void stage_chunk(ke_stage &stage, int c, const real *rows, llong ld, const real *tile)
+/* Chunk c of the rows and of the tile. Column g of the n-th b is item 8 (g / 2) + 2 n + g % 2 of the warps' 32:
+ * so the columns of the result that a thread has are items side by side. */
+K_INLINE ke_share take_share(int c, const real *rows, llong ld, const real *tile)
 {
-  const int first = c * CHUNK, b = c % 2;
+  const int thread = threadIdx.x, g = thread % 32 / 4, q = thread % 4, matrix = thread / 32;
+  const int of_row = c * 8 + q + matrix % 2 * 4, of_item = c * 8 + q;
+  const int row = matrix / 2 % 2 * 2 * RT + matrix / 4 * 8 + g;
+  const int item = matrix / 4 * 32 + g / 2 * 8 + matrix % 4 * 2 + g % 2;
+  const real *x = rows + (TENSOR_KEPT + of_row) * ld + row, *y = tile + item * RWP + TENSOR_RED + of_item;
+  ke_share s;
 
-  for (int k = threadIdx.x; k < CHUNK * (ROWS_OF_BLOCK / 4); k += BLOCK) {
-    const int component = k / (ROWS_OF_BLOCK / 4), row = k % (ROWS_OF_BLOCK / 4) * 4;
-    float *to = &stage.row[b][component][row];
+  s.row[0] = of_row < TENSOR_N ? x[0] : 0;
+  s.row[1] = of_row < TENSOR_N ? x[RT] : 0;
+  s.item[0] = of_item < TENSOR_N ? y[0] : 0;
+  s.item[1] = of_item + 4 < TENSOR_N ? y[4] : 0;
+  return s;
+}
 
-    if (first + component < TENSOR_N)
-      k_copy<16>(to, rows + (TENSOR_KEPT + first + component) * ld + row);
-    else
-      to[0] = to[1] = to[2] = to[3] = 0;
-  }
-  for (int k = threadIdx.x; k < CHUNK * T; k += BLOCK) {
-    const int component = k % CHUNK, item = k / CHUNK, at = item % 32;
-    const int place = item / 32 * 32 + at % 8 / 2 * 8 + at / 8 * 2 + at % 2;
-    float *to = &stage.item[b][place][component];
+K_INLINE void put_share(ke_stage &stage, int c, const ke_share &s)
+{
+  const int matrix = threadIdx.x / 32, lane = threadIdx.x % 32;
 
-    if (first + component < TENSOR_N)
-      k_copy<4>(to, tile + (llong)item * RWP + TENSOR_RED + first + component);
-    else
-      *to = 0;
-  }
-  k_copy_commit();
+  stage.row[c % 2][matrix / 2][matrix % 2][lane] = k_split_pair(s.row[0], s.row[1]);
+  stage.item[c % 2][matrix][lane] = k_split_pair(s.item[0], s.item[1]);
 }
 
 /* product[m][n]: rows 16 m ... of the warp's 32, items 8 n ... of its 32 */
-K_INLINE void add_chunk(float (&sum)[2][4][4], const ke_stage &stage, int b)
+K_INLINE void add_chunk(float (&product)[2][4][4], const ke_stage &stage, int c)
 {
-  const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
-  const int row = warp % 4 * 8 + g, item = warp / 4 * 32 + g;
-  float product[2][4][4];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  float high[2][4], low[2][4], item_high[4][2], item_low[4][2];
 
-  EACH(m, 2) EACH(n, 4) EACH(k, 4) product[m][n][k] = 0;
-  EACH(s, CHUNK / 8)
+  EACH(m, 2) EACH(h, 2)
   {
-    float high[2][4], low[2][4];
-
-    EACH(m, 2)
-    {
-      const float a[4] = {stage.row[b][8 * s + q][2 * m * RT + row], stage.row[b][8 * s + q][(2 * m + 1) * RT + row],
-                          stage.row[b][8 * s + q + 4][2 * m * RT + row],
-                          stage.row[b][8 * s + q + 4][(2 * m + 1) * RT + row]};
-      k_split_all(a, high[m], low[m]);
-    }
-    EACH(n, 4)
-    {
-      const float y[2] = {stage.item[b][item + 8 * n][8 * s + q], stage.item[b][item + 8 * n][8 * s + q + 4]};
-      float y_high[2], y_low[2];
-
-      k_split_all(y, y_high, y_low);
-      EACH(m, 2)
-      {
-        k_mma(product[m][n], low[m], y_high);
-        k_mma(product[m][n], high[m], y_low);
-        k_mma(product[m][n], high[m], y_high);
-      }
-    }
+    const float4 x = stage.row[c % 2][warp % 4 * 2 + m][h][lane];
+    high[m][2 * h] = x.x, high[m][2 * h + 1] = x.y, low[m][2 * h] = x.z, low[m][2 * h + 1] = x.w;
   }
-  EACH(m, 2) EACH(n, 4) EACH(k, 4) sum[m][n][k] += product[m][n][k];
+  EACH(n, 4)
+  {
+    const float4 y = stage.item[c % 2][warp / 4 * 4 + n][lane];
+    item_high[n][0] = y.x, item_high[n][1] = y.y, item_low[n][0] = y.z, item_low[n][1] = y.w;
+  }
+  EACH(m, 2) EACH(n, 4) k_mma(product[m][n], low[m], item_high[n]);
+  EACH(m, 2) EACH(n, 4) k_mma(product[m][n], high[m], item_low[n]);
+  EACH(m, 2) EACH(n, 4) k_mma(product[m][n], high[m], item_high[n]);
 }
 
 /* A whole tile, whose first item is number `first` of the launch */
@@ -103,19 +92,19 @@ K_INLINE void product_tile(ke_acc &a, const ke_kept &kept, const real *tile, llo
 {
   const real *rows = (const real *)task.kept + task.row0 + block * ROWS_OF_BLOCK;
   const int mine = lane_of_thread(threadIdx.x) * JR_OF_STEP;
-  float sum[2][4][4], given[R][JR_OF_STEP];
+  float sum[2][4][4], product[2][4][4], given[R][JR_OF_STEP];
+  ke_share share = take_share(0, rows, task.kept_ld, tile);
 
-  EACH(m, 2) EACH(n, 4) EACH(k, 4) sum[m][n][k] = 0;
-  stage_chunk(stage, 0, rows, task.kept_ld, tile);
+  EACH(m, 2) EACH(n, 4) EACH(k, 4) sum[m][n][k] = product[m][n][k] = 0;
+  put_share(stage, 0, share);
+  __syncthreads();
   ROLLED for (int c = 0; c < CHUNKS; c++) {
-    if (c + 1 < CHUNKS) {
-      stage_chunk(stage, c + 1, rows, task.kept_ld, tile);
-      k_copies_left<1>();
-    } else {
-      k_copies_left<0>();
+    if (c + 1 < CHUNKS) share = take_share(c + 1, rows, task.kept_ld, tile);
+    add_chunk(product, stage, c);
+    if (c % GROUP == GROUP - 1 || c + 1 == CHUNKS) {
+      EACH(m, 2) EACH(n, 4) EACH(k, 4) sum[m][n][k] += product[m][n][k], product[m][n][k] = 0;
     }
-    __syncthreads();
-    add_chunk(sum, stage, c % 2);
+    if (c + 1 < CHUNKS) put_share(stage, c + 1, share);
     __syncthreads();
   }
 #if KE_TENSOR_SQUARE

@@ -7,9 +7,6 @@
 #ifndef KEOPS_CUDA_TENSOR_H
 #define KEOPS_CUDA_TENSOR_H
 
-typedef struct { float a[4]; } ke_mat_a;
-typedef struct { float b[2]; } ke_mat_b;
-
 /* Too large to be split, Inf or NaN */
 K_INLINE bool k_unsplit(float x)
 {
@@ -22,33 +19,29 @@ K_INLINE void k_split(float x, float &high, float &low)
   low = x - high;
 }
 
-template <int N> K_INLINE void k_split_all(const float (&x)[N], float (&high)[N], float (&low)[N])
+/* Two numbers split, as they lie in shared memory: both high ones, then both low ones */
+K_INLINE float4 k_split_pair(float x, float y)
 {
-  EACH(k, N) k_split(x[k], high[k], low[k]);
+  float4 to;
+
+  k_split(x, to.x, to.z);
+  k_split(y, to.y, to.w);
+  return to;
 }
 
 #ifdef __CUDACC__
 /* d += a b */
 K_INLINE void k_mma(float (&d)[4], const float (&a)[4], const float (&b)[2])
 {
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-               "{%0, %1, %2, %3};"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])),
-                 "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])),
+        "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
 }
 
 K_INLINE bool k_any_of_warp(bool x) { return __any_sync(0xffffffffu, x); }
 K_INLINE float k_from_lane(float x, int lane) { return __shfl_sync(0xffffffffu, x, lane); }
-
-/* Copy without waiting; a commit ends a group, k_copies_left(n) waits until at most n groups are under way. */
-template <int BYTES> K_INLINE void k_copy(float *to, const float *from)
-{
-  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(BYTES) : "memory");
-}
-K_INLINE void k_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int N> K_INLINE void k_copies_left() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
 #else /* a test runs kernels on the CPU: a warp is a block's threads between barriers */
 static float fake_a[1024][4], fake_b[1024][2];
@@ -89,10 +82,6 @@ static inline float k_from_lane(float x, int lane)
   __syncthreads();
   return x;
 }
-
-template <int BYTES> static inline void k_copy(float *to, const float *from) { memcpy(to, from, BYTES); }
-static inline void k_copy_commit() {}
-template <int N> static inline void k_copies_left() {}
 #endif
 
 #endif

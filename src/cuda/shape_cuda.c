@@ -12,11 +12,13 @@
 enum {
   FEW_ROWS = 2048,           /* up to here threads share rows, */
   MEDIUM_PAIRS = 200000000,  /* up to here rows of a block are few */
+  LARGE_PAIRS = 2000000000,  /* from here on loops are written out further */
   KEPT_REGISTERS = 48,       /* for components of a row */
   ROW_REGISTERS = 72,        /* for all of a thread's rows */
   TILE_BYTES = 16 << 10,
   STEP_BYTES = 40 << 10,     /* of a step of items that still goes through shared memory */
-  MOST_STATEMENTS = 1400      /* written out in the inner loop, or NVRTC takes long */
+  MOST_STATEMENTS = 1400,    /* written out in the inner loop, or NVRTC takes long */
+  LARGE_STATEMENTS = 1700
 };
 
 static int smaller(int a, int b)
@@ -145,7 +147,8 @@ static void choose_rows(const ke_pass *pass, int64_t nkept, int64_t nred, ke_cud
   t->rows = most;
   while (t->rows > 1 && need * t->rows > ROW_REGISTERS) t->rows /= 2;
   all = need * t->rows + 30 * words;
-  t->min_blocks = all <= 62 ? 8 : all <= 100 ? 5 : all <= 124 ? 4 : all <= 165 ? 3 : 1;
+  t->min_blocks = all <= 62 ? 6 : all <= 100 ? (words == 1 ? 5 : 4) : all <= 124 ? 4 : all <= 165 ? 3 : 1;
+  if (t->rows < 4 && all <= 62) t->min_blocks = 8;
   if (dearest(&pass->pair) > 6) t->min_blocks = smaller(t->min_blocks, words == 1 ? 5 : 3);
   if (t->across * t->lanes > 128) t->min_blocks = (t->min_blocks + 1) / 2;
 }
@@ -193,7 +196,7 @@ static void shape_wide(const ke_pass *pass, ke_cuda_tiling *t)
   t->rows = 2;
   t->step = 2;
   t->steps = 1;
-  t->tile = 64;
+  t->tile = 32;
   t->min_blocks = pass->state_width <= 40 ? 4 : pass->state_width <= 104 ? 3 : 2;
   t->unroll = 16;
   t->kept_here = t->kept_here && words <= KEPT_REGISTERS;
@@ -241,7 +244,7 @@ void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int arch, bool a
   ke_cuda_tiling t = {.real_bytes = real_bytes, .unroll = 48, .narrow = 20, .step = 1};
   const int words = real_bytes / 4, unit = 16 / real_bytes;
   const bool many = ke_code_size(&pass->pair, 0, pass->pair.ncode, t.unroll) > MOST_STATEMENTS;
-  bool wide = false, rolled;
+  bool wide = false, rolled, large;
   int64_t size;
 
   for (int32_t q = 0; q < pass->nreduce; q++) wide |= pass->reduce[q].width > t.narrow;
@@ -264,8 +267,10 @@ void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int arch, bool a
   t.slots = t.lanes;
   t.scaled = can_scale(pass, &t, once);
   size = pass_weight(pass, &t) + 1;
-  t.steps = 16;
-  while (t.steps > 1 && size * t.rows * t.step * t.steps > MOST_STATEMENTS) t.steps /= 2;
+  large = (double)nkept * (double)nred > LARGE_PAIRS;
+  t.steps = words == 2 || t.lanes > 1 ? 8 : large ? 32 : 16;
+  while (t.steps > 1 && size * t.rows * t.step * t.steps > (large ? LARGE_STATEMENTS : MOST_STATEMENTS))
+    t.steps /= 2;
   *out = t;
 }
 

@@ -3,7 +3,7 @@
 
 #include "op.h"
 
-enum { LEAST_COMPONENTS = 8 }; /* fewer are done sooner one by one */
+enum { LEAST_PRODUCTS = 17, LEAST_COLUMNS = 21 }; /* fewer are done sooner one by one */
 
 static bool is_temp(const ke_place *p, int32_t temp)
 {
@@ -93,7 +93,7 @@ static bool match_products(const ke_pass *pass, ke_tensor *t)
   const ke_program *p = &pass->pair;
 
   for (int32_t i = 0; i < p->nhead; i++) {
-    if (match_fold(&p->code[i], LEAST_COMPONENTS, t) && (!t->square || is_exponent(pass, p->code[i].dst, &t->scale))) {
+    if (match_fold(&p->code[i], LEAST_PRODUCTS, t) && (!t->square || is_exponent(pass, p->code[i].dst, &t->scale))) {
       t->kind = KE_TENSOR_PRODUCTS;
       t->fold = i;
       return true;
@@ -118,7 +118,7 @@ static bool match_wide(const ke_pass *pass, ke_tensor *t)
   const ke_segment *seg;
   const ke_instr *ins;
 
-  if (pass->nreduce != 1 || r->kind != KE_RED_SUM || r->nseg != 1 || r->width < LEAST_COMPONENTS) return false;
+  if (pass->nreduce != 1 || r->kind != KE_RED_SUM || r->nseg != 1 || r->width < LEAST_COLUMNS) return false;
   seg = &p->seg[r->seg];
   if (seg->len != 1 || seg->n != r->width || seg->out != 0) return false;
   ins = &p->code[seg->first];

@@ -151,11 +151,11 @@ test_that("tensor cores give the CPU's answers: products of components, sums of 
   set.seed(11)
   m <- 1100
   n <- 1000
-  x <- draw(m, 10, 0, 1)
-  y <- draw(n, 10, 0, 1)
-  b <- draw(n, 12, -1, 1)
-  args <- c("x=Vi(10)", "y=Vj(10)", "b=Vj(12)", "g=Pm(1)", "c=Vj(1)", "u=Vi(2)", "v=Vj(2)")
-  data <- list(x, y, b, 0.6, b[, 1], x[, 1:2], y[, 1:2])
+  x <- draw(m, 20, 0, 1)
+  y <- draw(n, 20, 0, 1)
+  b <- draw(n, 24, -1, 1)
+  args <- c("x=Vi(20)", "y=Vj(20)", "b=Vj(24)", "g=Pm(1)", "c=Vj(1)", "u=Vi(2)", "v=Vj(2)")
+  data <- list(x, y, b, 0.3, b[, 1], x[, 1:2], y[, 1:2])
   close <- function(formula, data, label, options = on_gpu, tolerance = 1e-5) {
     op <- keops_kernel(formula, args, precision = "single")
     exact <- op(data, device = "cpu", precision = "double")
@@ -174,7 +174,7 @@ test_that("tensor cores give the CPU's answers: products of components, sums of 
   close(distance, data, "in slices", c(on_gpu, keops.gpu_memory = 9e4))
   close(wide, data, "columns in slices", c(on_gpu, keops.gpu_memory = 9e4))
   # points far apart for the bandwidth: lengths would swamp the distances
-  near <- replace(data, c(2, 4), list(x[seq_len(n), ] + draw(n, 10, -0.01, 0.01), 600))
+  near <- replace(data, c(2, 4), list(x[seq_len(n), ] + draw(n, 20, -0.01, 0.01), 600))
   close(distance, near, "narrow", tolerance = 5e-6)
   far <- replace(near, 1:2, list(x + 1e4, near[[2]] + 1e4)) # centred before
   expect_lt(max(abs(keops_kernel(distance, args, precision = "single", device = "gpu")(far) -
