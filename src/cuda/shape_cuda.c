@@ -267,7 +267,7 @@ void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int arch, bool a
   t.slots = t.lanes;
   t.scaled = can_scale(pass, &t, once);
   size = pass_weight(pass, &t) + 1;
-  large = (double)nkept * (double)nred > LARGE_PAIRS;
+  large = t.step == 1 && (double)nkept * (double)nred > LARGE_PAIRS;
   t.steps = words == 2 || t.lanes > 1 ? 8 : large ? 32 : 16;
   while (t.steps > 1 && size * t.rows * t.step * t.steps > (large ? LARGE_STATEMENTS : MOST_STATEMENTS))
     t.steps /= 2;
