@@ -30,6 +30,7 @@ typedef long long llong;
 #define K_BIG K(KE_REAL_BYTES == 4 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023)
 #define K_INLINE static __device__ __forceinline__
 #define K_APART static __device__ __noinline__
+#define KE_INLINE K_INLINE
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
 #define EACH(x, n) UNROLL for (int x = 0; x < (n); x++)
@@ -156,12 +157,23 @@ K_INLINE real k_exp_below(real a)
 
 #define K_MATHS(name) name
 #include "keops_digamma.h"
+#include "keops_sum.h"
 K_INLINE real k_digamma(real a) { return K(k_digamma_1(a)); }
 
 /* ---- states of a kept row: component c of one lies at [c * step] (see reduction.c) ------------- */
 K_INLINE void k_merge_sum(int width, double *into, llong step, const double *from, llong from_step)
 {
   for (int c = 0; c < width; c++) into[c * step] += from[c * from_step];
+}
+
+K_INLINE void k_merge_kahan(int width, double *into, llong step, const double *from, llong from_step)
+{
+  for (int c = 0; c < width; c++) {
+    double *rest = into + (width + c) * step;
+
+    ke_sum_add(into + c * step, rest, from[c * from_step]);
+    *rest += from[(width + c) * from_step];
+  }
 }
 
 /* The better value; where values are equal, or there is none yet, the lower item that counts */

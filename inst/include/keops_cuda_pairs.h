@@ -3,6 +3,7 @@
  *   ke_acc    what a thread adds items to, with
  *     acc_start(a), step<items>(a, kept, tile, once, task, item), acc_settle(a) after each tile,
  *     acc_put(a, r, to, step, number): the state of row r
+ *     a.mine, with KE_IN_SLOT: where part of the state lies from the start, row r at mine + r * RT
  *   merge_state(into, step, from, from_step)
  * With KE_PRODUCTS also step_given, see keops_cuda_products.h. */
 #include "keops_cuda_units.h"
@@ -62,6 +63,9 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
     ke_acc a;
 
     kept_take(kept, (const real *)task.kept + task.row0 + row0, task.kept_ld, scale);
+#ifdef KE_IN_SLOT
+    a.mine = slot_at(task, slot, lane, tx);
+#endif
     acc_start(a);
     for (llong t = t0; t < t1; t++) {
       const llong first = t * T, left_items = task.nitems - first;

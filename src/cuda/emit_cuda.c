@@ -38,6 +38,7 @@ typedef struct {
   void (*start)(kernel *k, int32_t q);                 /* for each r */
   void (*before)(kernel *k, int32_t q);                /* in a step, before its values; or NULL */
   void (*add)(ke_emit *e, const value *x, const char *at); /* vr x, item v of the step */
+  void (*after)(kernel *k, const value *x, const char *at); /* when `add` has seen all of the step; or NULL */
   void (*settle)(kernel *k, int32_t q);                /* for each r; or NULL */
   void (*put)(kernel *k, int32_t q);                   /* row r's to[c * ld] */
 } reducer_text;
@@ -52,7 +53,7 @@ static const ke_reduce *reduce_of(const kernel *k, int32_t q)
 
 static bool wide(const kernel *k, int32_t q)
 {
-  return reduce_of(k, q)->width > k->t.narrow;
+  return ke_cuda_wide(&k->t, reduce_of(k, q));
 }
 
 static bool is_one(const ke_place *p)
@@ -131,6 +132,52 @@ static void put_sum(kernel *k, int32_t q)
   put_sums(k, q, reduce_of(k, q)->state);
 }
 
+/* ---- compensated sums: what rounding took off a tile's sum, and off the total in double, beside them ---- */
+static void declare_kahan(kernel *k, int32_t q)
+{
+  declare_array(k, q, "real", "sum");
+  declare_array(k, q, "real", "rest");
+  if (!has_totals(k)) return;
+  declare_array(k, q, "double", "total");
+  declare_array(k, q, "double", "lost");
+}
+
+static void start_kahan(kernel *k, int32_t q)
+{
+  open_components(k, q);
+  KE_LINE(&k->e, "a.sum%d[r][k] = a.rest%d[r][k] = 0;", q, q);
+  if (has_totals(k)) KE_LINE(&k->e, "a.total%d[r][k] = a.lost%d[r][k] = 0;", q, q);
+  close_components(k);
+}
+
+/* The value is made first: joined to the sum as a fused product it would not be what is subtracted. */
+static void add_kahan(ke_emit *e, const value *x, const char *at)
+{
+  KE_LINE(e, "const real y = k_keep(x), s = a.sum%d%s + y, part = s - a.sum%d%s;", x->q, at, x->q, at);
+  KE_LINE(e, "a.rest%d%s += (a.sum%d%s - (s - part)) + (y - part);", x->q, at, x->q, at);
+  KE_LINE(e, "a.sum%d%s = s;", x->q, at);
+}
+
+static void settle_kahan(kernel *k, int32_t q)
+{
+  if (!has_totals(k)) return;
+  open_components(k, q);
+  KE_LINE(&k->e, "ke_sum_add(&a.total%d[r][k], &a.lost%d[r][k], (double)a.sum%d[r][k]);", q, q, q);
+  KE_LINE(&k->e, "a.lost%d[r][k] += (double)a.rest%d[r][k];", q, q);
+  KE_LINE(&k->e, "a.sum%d[r][k] = a.rest%d[r][k] = 0;", q, q);
+  close_components(k);
+}
+
+static void put_kahan(kernel *k, int32_t q)
+{
+  const ke_reduce *r = reduce_of(k, q);
+
+  put_sums(k, q, r->state);
+  open_components(k, q);
+  KE_LINE(&k->e, "to[(%" PRId32 " + k) * ld] = a.%s%d[r][k];", r->state + r->width, has_totals(k) ? "lost" : "rest", q);
+  close_components(k);
+}
+
 /* ---- extremes: the best value, and the item it came from ---- */
 static bool is_least(const kernel *k, int32_t q)
 {
@@ -166,6 +213,108 @@ static void put_extreme(kernel *k, int32_t q)
   KE_LINE(&k->e, "to[(%" PRId32 " + k) * ld] = a.best%d[r][k];", r->state, q);
   KE_LINE(&k->e, "to[(%" PRId32 " + k) * ld] = a.where%d[r][k] < 0 ? -1. : (double)(number + a.where%d[r][k]);",
           r->state + r->width, q, q);
+  close_components(k);
+}
+
+/* ---- the k least: sorted lists in registers, or heaps in the thread's slot (keops_cuda_least.h) ---- */
+static int64_t places(const kernel *k, int32_t q)
+{
+  return (int64_t)reduce_of(k, q)->k * reduce_of(k, q)->width;
+}
+
+static void declare_least(kernel *k, int32_t q)
+{
+  const ke_reduce *r = reduce_of(k, q);
+
+  if (wide(k, q))
+    declare_array(k, q, "real", "worst");
+  else
+    KE_LINE(&k->e, "real low%d[R][%" PRId32 "][%" PRId32 "]; int where%d[R][%" PRId32 "][%" PRId32 "];", q, r->width,
+            r->k, q, r->width, r->k);
+}
+
+static void start_least(kernel *k, int32_t q)
+{
+  ke_emit *e = &k->e;
+  const ke_reduce *r = reduce_of(k, q);
+
+  if (!wide(k, q)) {
+    open_components(k, q);
+    KE_LINE(e, "EACH(m, %" PRId32 ") a.low%d[r][k][m] = K(K_INF), a.where%d[r][k][m] = -1;", r->k, q, q);
+    close_components(k);
+    return;
+  }
+  KE_LINE(e, "double *heap = a.mine + r * RT + %" PRId32 " * (llong)ROWS_OF_BLOCK;", r->state);
+  KE_LINE(e, "ROLLED for (llong c = 0; c < %" PRId64 "; c++) {", places(k, q));
+  KE_LINE(e, "  heap[c * ROWS_OF_BLOCK] = K_INF;");
+  KE_LINE(e, "  heap[(%" PRId64 " + c) * ROWS_OF_BLOCK] = -1;", places(k, q));
+  KE_LINE(e, "}");
+  open_components(k, q);
+  KE_LINE(e, "a.worst%d[r][k] = K(K_INF);", q);
+  close_components(k);
+}
+
+/* Values of a step wait, so that one branch asks for all of them. */
+static void add_least(ke_emit *e, const value *x, const char *at)
+{
+  (void)at;
+  KE_LINE(e, "low%d[r][v] = x;", x->q);
+}
+
+static void after_least(kernel *k, const value *x, const char *at)
+{
+  ke_emit *e = &k->e;
+  const ke_reduce *r = reduce_of(k, x->q);
+  const bool heap = wide(k, x->q);
+  char last[80];
+
+  if (heap)
+    snprintf(last, sizeof last, "a.worst%d%s", (int)x->q, at);
+  else
+    snprintf(last, sizeof last, "a.low%d%s[%" PRId32 "]", (int)x->q, at, r->k - 1);
+  KE_LINE(e, "ROWS {");
+  e->indent++;
+  KE_LINE(e, "real least = K(K_INF);");
+  KE_LINE(e, "VECS least = low%d[r][v] < least ? low%d[r][v] : least;", x->q, x->q);
+  KE_LINE(e, "if (least < %s) VECS {", last);
+  e->indent++;
+  KE_LINE(e, "if (low%d[r][v] < %s) {", x->q, last);
+  e->indent++;
+  if (heap) {
+    KE_LINE(e, "double *heap = a.mine + r * RT + (%" PRId32 " + (%" PRId32 "%s) * %" PRId32 "LL) * ROWS_OF_BLOCK;",
+            r->state, x->seg->out, x->seg->n > 1 ? " + k0" : "", r->k);
+    KE_LINE(e, "k_least_replace(heap, heap + %" PRId64 "LL * ROWS_OF_BLOCK, %" PRId32 ", ROWS_OF_BLOCK, (double)low%d[r][v],",
+            places(k, x->q), r->k, x->q);
+    KE_LINE(e, "    (double)(task.number + item + v));");
+    KE_LINE(e, "%s = (real)heap[0];", last);
+  } else {
+    KE_LINE(e, "k_list_take(a.low%d%s, a.where%d%s, low%d[r][v], item + v);", x->q, at, x->q, at, x->q);
+  }
+  close_components(k);
+  close_components(k);
+  close_components(k);
+}
+
+/* The largest first, as in a heap */
+static void put_least(kernel *k, int32_t q)
+{
+  ke_emit *e = &k->e;
+  const ke_reduce *r = reduce_of(k, q);
+
+  if (wide(k, q)) {
+    KE_LINE(e, "const double *heap = a.mine + r * RT + %" PRId32 " * (llong)ROWS_OF_BLOCK;", r->state);
+    KE_LINE(e, "if (to != a.mine + r * RT)");
+    KE_LINE(e, "  ROLLED for (llong c = 0; c < %" PRId64 "; c++)", 2 * places(k, q));
+    KE_LINE(e, "    to[(%" PRId32 " + c) * ld] = heap[c * ROWS_OF_BLOCK];", r->state);
+    return;
+  }
+  open_components(k, q);
+  KE_LINE(e, "EACH(m, %" PRId32 ") {", r->k);
+  KE_LINE(e, "  const int place = %" PRId32 " + k * %" PRId32 " + %" PRId32 " - m, where = a.where%d[r][k][m];", r->state,
+          r->k, r->k - 1, q);
+  KE_LINE(e, "  to[place * ld] = a.low%d[r][k][m];", q);
+  KE_LINE(e, "  to[(place + %" PRId64 ") * ld] = where < 0 ? -1. : (double)(number + where);", places(k, q));
+  KE_LINE(e, "}");
   close_components(k);
 }
 
@@ -238,20 +387,25 @@ static void put_sumexp(kernel *k, int32_t q)
 /* ---- the table: one row a kind ---- */
 static const reducer_text *text_of(ke_reduce_kind kind)
 {
-  static const reducer_text sum = {"k_merge_sum", declare_sum, start_sum, NULL,
-                                   add_sum,       settle_sum,  put_sum};
-  static const reducer_text least = {"k_merge_extreme<false>", declare_extreme, start_extreme, NULL,
-                                     add_extreme,              NULL,            put_extreme};
-  static const reducer_text largest = {"k_merge_extreme<true>", declare_extreme, start_extreme,
-                                       NULL, add_extreme, NULL, put_extreme};
-  static const reducer_text sumexp = {"k_merge_sumexp", declare_sumexp, start_sumexp, before_sumexp,
-                                      add_sum,          settle_sum,     put_sumexp};
+  static const reducer_text sum = {"k_merge_sum", declare_sum, start_sum, NULL, add_sum, NULL, settle_sum, put_sum};
+  static const reducer_text kahan = {"k_merge_kahan", declare_kahan, start_kahan, NULL, add_kahan, NULL, settle_kahan,
+                                     put_kahan};
+  static const reducer_text least = {"k_merge_extreme<false>", declare_extreme, start_extreme, NULL, add_extreme, NULL,
+                                     NULL, put_extreme};
+  static const reducer_text largest = {"k_merge_extreme<true>", declare_extreme, start_extreme, NULL, add_extreme,
+                                       NULL, NULL, put_extreme};
+  static const reducer_text sumexp = {"k_merge_sumexp", declare_sumexp, start_sumexp, before_sumexp, add_sum, NULL,
+                                      settle_sum, put_sumexp};
+  static const reducer_text kmin = {"k_merge_least", declare_least, start_least, NULL, add_least, after_least, NULL,
+                                    put_least};
 
   switch (kind) {
   case KE_RED_SUM: return &sum;
+  case KE_RED_KAHAN: return &kahan;
   case KE_RED_MIN: return &least;
   case KE_RED_MAX: return &largest;
   case KE_RED_SUMEXP: return &sumexp;
+  case KE_RED_KMIN: return &kmin;
   default: return NULL;
   }
 }
@@ -262,6 +416,11 @@ static const reducer_text *text(const kernel *k, int32_t q)
 }
 
 /* ---- adding a step ---- */
+static void component_of(const value *x, char *at, size_t size)
+{
+  snprintf(at, size, "[r][%" PRId32 "%s]", x->seg->out, x->seg->n > 1 ? " + k0" : "");
+}
+
 /* One component of one pair into its accumulator; wide ones lie in local memory, of which a component is
  * taken for all items of the step. */
 static void print_add(ke_emit *e, const void *data)
@@ -271,7 +430,7 @@ static void print_add(ke_emit *e, const void *data)
   const bool one = is_one(&x->seg->result);
   char at[32];
 
-  snprintf(at, sizeof at, "[r][%" PRId32 "%s]", x->seg->out, x->seg->n > 1 ? " + k0" : "");
+  component_of(x, at, sizeof at);
   ke_emit_indent(e);
   KE_TEXT(e, "const vr x = ");
   if (sumexp) KE_TEXT(e, "exp%d[r][v]%s", x->q, one ? "" : " * ");
@@ -285,6 +444,7 @@ static void add_segment(kernel *k, int32_t q, const ke_segment *seg)
   ke_emit *e = &k->e;
   const value x = {k, q, seg};
   const ke_emit_tail tail = {KE_AXIS_BOTH, print_add, &x};
+  char at[32];
 
   if (seg->n == 1)
     KE_LINE(e, "{");
@@ -294,7 +454,10 @@ static void add_segment(kernel *k, int32_t q, const ke_segment *seg)
     KE_LINE(e, "EACH(k0, %" PRId32 ") {", seg->n);
   e->loops = seg->n > 1;
   e->indent++;
+  if (text(k, q)->after) KE_LINE(e, "real low%d[R][JR];", q);
   ke_emit_list(e, seg->first, seg->len, &tail);
+  component_of(&x, at, sizeof at);
+  if (text(k, q)->after) text(k, q)->after(k, &x, at);
   e->indent--;
   KE_LINE(e, "}");
   e->loops = 0;
@@ -394,6 +557,38 @@ static void each_reduction(kernel *k, const char *head, void (*const *print)(ker
   KE_LINE(e, "}");
 }
 
+/* Does part of the state lie in the thread's slot? */
+static bool in_slot(const kernel *k)
+{
+  for (int32_t q = 0; q < k->pass->nreduce; q++)
+    if (reduce_of(k, q)->kind == KE_RED_KMIN && wide(k, q)) return true;
+  return false;
+}
+
+static bool any_kind(const kernel *k, ke_reduce_kind kind)
+{
+  for (int32_t q = 0; q < k->pass->nreduce; q++)
+    if (reduce_of(k, q)->kind == kind) return true;
+  return false;
+}
+
+static void emit_merge(kernel *k)
+{
+  ke_emit *e = &k->e;
+
+  KE_LINE(e, "K_INLINE void merge_state(double *into, llong step, const double *from, llong from_step)");
+  KE_LINE(e, "{");
+  for (int32_t q = 0; q < k->pass->nreduce; q++) {
+    const ke_reduce *r = reduce_of(k, q);
+
+    KE_TEXT(e, "  %s", text(k, q)->merge);
+    if (r->kind == KE_RED_KMIN) KE_TEXT(e, "<%" PRId32 ">", r->k);
+    KE_TEXT(e, "(%" PRId32 ", into + %" PRId32 " * step, step, from + %" PRId32 " * from_step, from_step);\n", r->width,
+            r->state, r->state);
+  }
+  KE_LINE(e, "}");
+}
+
 static void emit_accumulators(kernel *k, void (**print)(kernel *, int32_t))
 {
   ke_emit *e = &k->e;
@@ -401,6 +596,7 @@ static void emit_accumulators(kernel *k, void (**print)(kernel *, int32_t))
 
   KE_LINE(e, "struct ke_acc {");
   e->indent++;
+  if (in_slot(k)) KE_LINE(e, "double *mine;");
   for (int32_t q = 0; q < n; q++) text(k, q)->declare(k, q);
   e->indent--;
   KE_LINE(e, "};");
@@ -413,14 +609,7 @@ static void emit_accumulators(kernel *k, void (**print)(kernel *, int32_t))
                  "K_INLINE void acc_put(const ke_acc &a, const int r, double *to, const llong ld,\n"
                  "    const llong number)",
                  print, "");
-  KE_LINE(e, "K_INLINE void merge_state(double *into, llong step, const double *from, llong from_step)");
-  KE_LINE(e, "{");
-  for (int32_t q = 0; q < n; q++) {
-    const ke_reduce *r = reduce_of(k, q);
-    KE_LINE(e, "  %s(%" PRId32 ", into + %" PRId32 " * step, step, from + %" PRId32 " * from_step, from_step);",
-            text(k, q)->merge, r->width, r->state, r->state);
-  }
-  KE_LINE(e, "}");
+  emit_merge(k);
 }
 
 /* What rows and once[] are read from. */
@@ -459,11 +648,8 @@ static void emit_operands(kernel *k)
 /* Does the program raise 2 to something in double? Then a table pays. */
 static bool wants_table(const kernel *k)
 {
-  bool sumexp = false;
-
-  for (int32_t q = 0; q < k->pass->nreduce; q++)
-    sumexp |= reduce_of(k, q)->kind == KE_RED_SUMEXP;
-  return k->t.real_bytes == 8 && (sumexp || k->e.used[KE_OP_Exp2] || k->e.used[KE_OP_Exp2Mul]);
+  return k->t.real_bytes == 8 &&
+         (any_kind(k, KE_RED_SUMEXP) || k->e.used[KE_OP_Exp2] || k->e.used[KE_OP_Exp2Mul]);
 }
 
 static void emit_sizes(kernel *k)
@@ -476,6 +662,7 @@ static void emit_sizes(kernel *k)
   KE_LINE(e, "#define KE_ACCURATE %d", k->accurate);
   KE_LINE(e, "#define KE_SHARED %d", t->shared);
   if (wants_table(k)) KE_LINE(e, "#define KE_EXP2_TABLE 1");
+  if (in_slot(k)) KE_LINE(e, "#define KE_IN_SLOT 1");
   KE_LINE(e, "enum { RT = %d, S = %d, BLOCK = RT * S, R = %d, ROWS_OF_BLOCK = RT * R, JR_OF_STEP = %d,",
           t->across, t->lanes, t->rows, t->step);
   KE_LINE(e, "  UN = %d, T = %d, MIN_BLOCKS = %d,", t->steps, t->tile, t->min_blocks);
@@ -484,6 +671,7 @@ static void emit_sizes(kernel *k)
   KE_LINE(e, "#define KE_PRODUCTS %d", t->tensor == KE_TENSOR_PRODUCTS);
   KE_LINE(e, "#define KE_SCALED %d", t->scaled);
   KE_LINE(e, "#include \"keops_cuda.h\"");
+  if (any_kind(k, KE_RED_KMIN)) KE_LINE(e, "#include \"keops_cuda_least.h\"");
 }
 
 static ke_status check_kinds(const ke_pass *pass, ke_error *err)

@@ -216,6 +216,15 @@ static bool fits_at_once(const run *r, const part *p)
          state_bytes(r, p) <= AT_ONCE_BYTES;
 }
 
+/* No more blocks than units of work: each has slots. */
+static void choose_blocks(part *p)
+{
+  double units = (double)parts_of(p->slice_rows, block_rows(p)) *
+                 (double)parts_of(p->slice_items, p->kernel->tiling.tile);
+
+  if (units < (double)p->max_blocks) p->max_blocks = (int64_t)units;
+}
+
 static ke_status reserve(const run *r, part *p, ke_error *err)
 {
   ke_cuda_worker *w = p->w;
@@ -272,6 +281,7 @@ static ke_status prepare(const run *r, part *p, ke_error *err)
   KE_TRY(ke_cuda_kernel_of(r->job, p->w, p->rows, p->items, &r->session->settings, &p->kernel, err));
   KE_TRY(memory_limit(r, p->w, &limit, err));
   choose_slices(r, p, limit);
+  choose_blocks(p);
   choose_launches(r, p);
   p->at_once = fits_at_once(r, p);
   KE_TRY(reserve(r, p, err));

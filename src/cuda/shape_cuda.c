@@ -1,7 +1,7 @@
 /* Sizes for the GPU (shape_cuda.h). Measured on an H200 with hand-written kernels of this form (times
  * differ by 5 % between neighbours): 4 rows a thread while they fit 64 registers, 2 to about 50
  * components, 8 items a step where values of several items must be held (largest scores, wide results,
- * components that are read again and again). */
+ * the k least, components that are read again and again). */
 #include "shape_cuda.h"
 
 #include "op.h"
@@ -15,6 +15,7 @@ enum {
   LARGE_PAIRS = 2000000000,  /* from here on loops are written out further */
   KEPT_REGISTERS = 48,       /* for components of a row */
   ROW_REGISTERS = 72,        /* for all of a thread's rows */
+  LIST_REGISTERS = 60,       /* for the lists of the k least of one row */
   TILE_BYTES = 16 << 10,
   STEP_BYTES = 40 << 10,     /* of a step of items that still goes through shared memory */
   MOST_STATEMENTS = 1400,    /* written out in the inner loop, or NVRTC takes long */
@@ -66,6 +67,19 @@ static double dearest(const ke_program *program)
   return cost;
 }
 
+bool ke_cuda_wide(const ke_cuda_tiling *t, const ke_reduce *r)
+{
+  if (r->kind != KE_RED_KMIN) return r->width > t->narrow;
+  return (int64_t)r->k * r->width * (t->real_bytes / 4 + 1) > LIST_REGISTERS;
+}
+
+/* Statements that put an item into lists in registers, or call what puts it into a heap. */
+static int64_t least_weight(const ke_reduce *r, const ke_cuda_tiling *t)
+{
+  if (r->kind != KE_RED_KMIN) return 0;
+  return ke_cuda_wide(t, r) ? 12 : 4 * (int64_t)r->k * r->width;
+}
+
 /* The same of a step of one item and row, with what is added for each component. */
 static int64_t pass_weight(const ke_pass *pass, const ke_cuda_tiling *t)
 {
@@ -76,6 +90,7 @@ static int64_t pass_weight(const ke_pass *pass, const ke_cuda_tiling *t)
     int64_t body = code_weight(p, p->seg[s].first, p->seg[s].len, t->unroll) + 1;
     size += p->seg[s].n <= t->narrow ? body * p->seg[s].n : body;
   }
+  for (int32_t q = 0; q < pass->nreduce; q++) size += least_weight(&pass->reduce[q], t);
   return size;
 }
 
@@ -96,9 +111,14 @@ static bool is_stepped(const ke_pass *pass, int kind)
 }
 
 /* 32-bit registers that a row's accumulators need */
-static int64_t accumulator_registers(const ke_reduce *r, int words)
+static int64_t accumulator_registers(const ke_reduce *r, const ke_cuda_tiling *t)
 {
+  const int words = t->real_bytes / 4;
+
+  if (ke_cuda_wide(t, r)) return 0;
   switch (r->kind) {
+  case KE_RED_KAHAN: return (int64_t)r->width * (words == 1 ? 6 : 4);
+  case KE_RED_KMIN: return (int64_t)r->k * r->width * (words + 1);
   case KE_RED_SUM: return (int64_t)r->width * (words == 1 ? 3 : 2);
   case KE_RED_SUMEXP: return (int64_t)r->width * (words == 1 ? 3 : 2) + 2 * words;
   default: return (int64_t)r->width * (words + 1);
@@ -139,10 +159,7 @@ static void choose_rows(const ke_pass *pass, int64_t nkept, int64_t nred, ke_cud
   int64_t need = t->kept_here ? (int64_t)pass->kept_width * words : 0, all = 0;
   int most = t->lanes > 1 ? 1 : (double)nkept * (double)nred <= MEDIUM_PAIRS ? 2 : 4;
 
-  for (int32_t q = 0; q < pass->nreduce; q++) {
-    int64_t mine = accumulator_registers(&pass->reduce[q], words);
-    if (pass->reduce[q].width <= t->narrow) need += mine;
-  }
+  for (int32_t q = 0; q < pass->nreduce; q++) need += accumulator_registers(&pass->reduce[q], t);
   need += (int64_t)(t->step > 1 ? t->step : 0) * words; /* a scalar of each pair of a step */
   t->rows = most;
   while (t->rows > 1 && need * t->rows > ROW_REGISTERS) t->rows /= 2;
@@ -247,7 +264,8 @@ void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int arch, bool a
   bool wide = false, rolled, large;
   int64_t size;
 
-  for (int32_t q = 0; q < pass->nreduce; q++) wide |= pass->reduce[q].width > t.narrow;
+  for (int32_t q = 0; q < pass->nreduce; q++)
+    wide |= pass->reduce[q].width > 1 && ke_cuda_wide(&t, &pass->reduce[q]);
   rolled = wide || many || longest_fold(&pass->pair) > t.unroll;
   t.item = (pass->red_width + unit - 1) / unit * unit;
   t.once_here = pass->once_width <= KE_CUDA_MOST_ONCE && !(rolled && is_stepped(pass, KE_AT_ONCE));
@@ -259,7 +277,7 @@ void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int arch, bool a
     *out = t;
     return;
   }
-  if (wide || !t.kept_here || any_kind(pass, KE_RED_SUMEXP)) t.step = 8 / words;
+  if (wide || !t.kept_here || any_kind(pass, KE_RED_SUMEXP) || any_kind(pass, KE_RED_KMIN)) t.step = 8 / words;
   t.item_here = t.item > 0 && !rolled && t.item * words <= KEPT_REGISTERS && t.item * t.step <= 64;
   choose_threads(pass, nkept, &t);
   choose_rows(pass, nkept, nred, &t);

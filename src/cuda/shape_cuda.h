@@ -33,6 +33,8 @@ enum { KE_CUDA_MOST_ONCE = 64 }; /* values of once[] that can be an argument */
 /* `once`: real once[], NULL: not known yet. `arch`: 90 for compute capability 9.0; `accurate`: nothing approximate. */
 void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int arch, bool accurate, const void *once,
                            int64_t nkept, int64_t nred, ke_cuda_tiling *out);
+/* Are a row's accumulators too many for registers? */
+bool ke_cuda_wide(const ke_cuda_tiling *tiling, const ke_reduce *r);
 bool ke_cuda_tiling_same(const ke_cuda_tiling *a, const ke_cuda_tiling *b);
 
 #endif
