@@ -55,6 +55,9 @@ K_INLINE real k_keep(real a)
   return a;
 }
 
+/* What component c of a row or an item is multiplied by: those from `first` on by the root of a scale */
+#define scale_of(scale, c, first) (KE_SCALED && (c) >= (first) && (c) < (first) + TENSOR_N ? (scale) : K(1))
+
 #define K_LIBRARY_1(name, call)                                                                    \
   K_INLINE real name(real a) { return K_F(call)(a); }
 #define K_LIBRARY_2(name, call)                                                                    \
@@ -112,24 +115,27 @@ K_INLINE real k_sqrt(real a)
 #elif KE_REAL_BYTES == 8 && defined(KE_EXP2_TABLE)
 /* 2^(k / 256); each block fills its own (keops_cuda_pairs.h) */
 __shared__ double k_exp2_table[256];
-K_APART double k_exp2_far(double a) { return a < 0 ? 0 : exp2(a); }
-/* a = n / 256 + f: the table's entry times 2^(n >> 8), times a polynomial of degree 4. Below -1020: 0 */
+/* a = n / 256 + f: the table's entry times a polynomial of degree 4, times 2^(n >> 8) as a number, from 0 (below
+ * 2^-1022) to Inf (from 2^(1024 - 1/512) on). No branch, so that several are computed at a time. */
 K_INLINE real k_exp2(real a)
 {
-  const int high = __double2hiint(a);
-  double z, f, p, t;
-  int n;
+  const int high = __double2hiint(a), size = high & 0x7fffffff;
+  const int most = 0x40a00000; /* 2048 */
+  const double near = __hiloint2double((size < most ? size : most) | (high & (int)0x80000000), __double2loint(a));
+  const double z = near + 6755399441055744.0 / 256;
+  const int n = __double2loint(z);
+  const double f = near - (z - 6755399441055744.0 / 256), t = k_exp2_table[n & 255];
+  int power = n >> 8;
+  double p;
 
-  if ((unsigned)(high & 0x7fffffff) >= 0x408fe000u) return k_exp2_far(a);
-  z = a + 6755399441055744.0 / 256;
-  n = __double2loint(z);
-  f = a - (z - 6755399441055744.0 / 256);
-  t = k_exp2_table[n & 255];
+  power = power < -1023 ? -1023 : power > 1024 ? 1024 : power;
+  power = (power + 1023) << 20;
+  if (size > 0x7ff00000) power = 0x7fffffff;
   p = fma(9.6181291076284772e-03, f, 5.5504108664821580e-02);
   p = fma(p, f, 2.40226506959100712e-01);
   p = fma(p, f, 6.93147180559945309e-01) * f;
   p = fma(p, t, t);
-  return __hiloint2double(__double2hiint(p) + ((n >> 8) << 20), __double2loint(p));
+  return p * __hiloint2double(power, 0);
 }
 K_LIBRARY_1(k_sqrt, sqrt)
 #else

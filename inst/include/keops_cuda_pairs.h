@@ -5,31 +5,16 @@
  *     acc_put(a, r, to, step, number): the state of row r
  *     a.mine, with KE_IN_SLOT: where part of the state lies from the start, row r at mine + r * RT
  *   merge_state(into, step, from, from_step)
- *
- * Units of work are (row block, tile), rows slowest; each block has an equal share of them in a row. A row
- * block that one block has for itself goes to `fresh`; states of others go to slots, and ke_merge makes
- * them one, in the order of the items. So the result depends on sizes and the number of blocks only. */
+ * With KE_PRODUCTS also step_given, see keops_cuda_products.h. */
+#include "keops_cuda_units.h"
 
-/* First unit of block g, 0 <= g <= blocks; and the block that has unit u */
-K_INLINE llong share_of(const ke_cuda_task &task, llong g)
-{
-  return g * task.units / task.blocks;
-}
-K_INLINE llong owner_of(const ke_cuda_task &task, llong u)
-{
-  return ((u + 1) * task.blocks - 1) / task.units;
-}
-
-/* States in a slot: those of S threads a row, of which the first holds the sum in the end */
-K_INLINE double *slot_at(const ke_cuda_task &task, llong slot, int lane, int row)
-{
-  return task.partial + (slot * S + lane) * ((llong)SW * ROWS_OF_BLOCK) + row;
-}
-
-K_INLINE void copy_state(double *to, llong step, const double *from, llong from_step)
-{
-  for (int c = 0; c < SW; c++) to[c * step] = from[c * from_step];
-}
+#if KE_PRODUCTS
+#include "keops_cuda_products.h"
+#else
+/* Which of the RT rows (and R - 1 more, RT apart) and of the S threads that share them */
+K_INLINE int row_of_thread(int thread) { return thread % RT; }
+K_INLINE int lane_of_thread(int thread) { return thread / RT; }
+#endif
 
 /* Items [0, n) of a tile, of which this thread has every S-th step */
 K_INLINE void add_tile(ke_acc &a, const ke_kept &kept, const real *tile, int n, int lane,
@@ -52,9 +37,18 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
 #if KE_SHARED
   __shared__ __align__(16) real shared[T * RWP];
 #endif
-  const int tx = threadIdx.x % RT, lane = threadIdx.x / RT;
+  const int tx = row_of_thread(threadIdx.x), lane = lane_of_thread(threadIdx.x);
   const llong begin = share_of(task, blockIdx.x), end = share_of(task, blockIdx.x + 1);
 
+#if KE_PRODUCTS
+  __shared__ ke_stage stage;
+  const bool exact = !products_will_do(task, once);
+#endif
+#if KE_SCALED
+  const real scale = K_F(sqrt)(-once.v[TENSOR_SCALE]);
+#else
+  const real scale = 1;
+#endif
 #ifdef KE_EXP2_TABLE
   for (int k = threadIdx.x; k < 256; k += BLOCK) k_exp2_table[k] = exp2(k / 256.);
   __syncthreads();
@@ -68,7 +62,7 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
     ke_kept kept;
     ke_acc a;
 
-    kept_take(kept, (const real *)task.kept + task.row0 + row0, task.kept_ld);
+    kept_take(kept, (const real *)task.kept + task.row0 + row0, task.kept_ld, scale);
 #ifdef KE_IN_SLOT
     a.mine = slot_at(task, slot, lane, tx);
 #endif
@@ -80,10 +74,22 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
 #if KE_SHARED
       const float4 *from = (const float4 *)tile;
       __syncthreads();
-      for (int k = threadIdx.x; k < n * (RWP * KE_REAL_BYTES / 16); k += BLOCK)
+      for (int k = threadIdx.x; k < n * (RWP * KE_REAL_BYTES / 16); k += BLOCK) {
         ((float4 *)shared)[k] = from[k];
+        if (KE_SCALED) {
+          EACH(c, 16 / KE_REAL_BYTES)
+            shared[k * (16 / KE_REAL_BYTES) + c] *=
+              scale_of(scale, (k * (16 / KE_REAL_BYTES) + c) % RWP, TENSOR_RED);
+        }
+      }
       __syncthreads();
       tile = shared;
+#endif
+#if KE_PRODUCTS
+      if (n == T && !exact) {
+        product_tile(a, kept, tile, block, first, once, task, stage);
+        continue;
+      }
 #endif
       add_tile(a, kept, tile, n, lane, once, task, (int)(task.i0 + first));
     }
@@ -115,38 +121,4 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
     }
     u += t1 - t0;
   }
-}
-
-/* A row's states, by blockDim.y threads: each makes one of a run of them, the first one of all. */
-extern "C" __global__ void __launch_bounds__(1024) ke_merge(const ke_cuda_task task)
-{
-  const llong row = (llong)blockIdx.x * blockDim.x + threadIdx.x;
-  const llong block = row / ROWS_OF_BLOCK;
-  const int in_block = (int)(row % ROWS_OF_BLOCK);
-  const bool mine = row < task.nrows;
-  const llong unit = block * task.tiles;
-  const llong first = mine ? owner_of(task, unit) : 0;
-  const llong n = mine ? owner_of(task, unit + task.tiles - 1) - first + 1 : 1;
-  const llong run = (n + blockDim.y - 1) / blockDim.y, from = threadIdx.y * run;
-  double *fresh = task.fresh + task.row0 + row, *state = task.state + task.row0 + row;
-  /* the row block is the first thing its first block does only where that begins with it */
-#define STATE_OF(k)                                                                                \
-  slot_at(task, 2 * (first + (k)) + (share_of(task, first + (k)) < unit), 0, in_block)
-
-  if (n > 1)
-    for (llong k = from + 1; k < n && k < from + run; k++)
-      merge_state(STATE_OF(from), ROWS_OF_BLOCK, STATE_OF(k), ROWS_OF_BLOCK);
-  __syncthreads();
-  if (!mine || threadIdx.y > 0) return;
-  if (n > 1) {
-    for (llong k = run; k < n; k += run)
-      merge_state(STATE_OF(0), ROWS_OF_BLOCK, STATE_OF(k), ROWS_OF_BLOCK);
-    if (task.add)
-      merge_state(state, task.state_ld, STATE_OF(0), ROWS_OF_BLOCK);
-    else
-      copy_state(fresh, task.state_ld, STATE_OF(0), ROWS_OF_BLOCK);
-  } else if (task.add) {
-    merge_state(state, task.state_ld, fresh, task.state_ld);
-  }
-#undef STATE_OF
 }

@@ -7,6 +7,8 @@ typedef struct {
   const void *kept; /* real kept[kept_width][kept_ld], readable up to a whole row block past the last row */
   const void *red;  /* real red[items][RWP]: an item's components side by side, aligned to 16 bytes */
   const void *once; /* real once[once_width], where it is too long to be an argument */
+  float *kept_norm, *red_norm; /* of tensor cores' products: squares of lengths, of each row and item ... */
+  float *most;         /* ... and the largest of each side */
   double *fresh;    /* [state_width][state_ld]: the states of this launch; `state` itself unless `add` */
   double *state;    /* [state_width][state_ld]: those of all launches so far */
   double *partial;  /* two slots a block, for states of row blocks that several blocks share */
@@ -18,6 +20,7 @@ typedef struct {
   long long units;  /* row blocks x tiles: what the blocks share out */
   int blocks;       /* that share them */
   int add;          /* merge into states that are there */
+  float accuracy;   /* relative error that tensor cores may have */
 } ke_cuda_task;
 
 #endif

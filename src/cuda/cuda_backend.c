@@ -108,7 +108,7 @@ static ke_status source_of(const ke_pass *pass, int real_bytes, int64_t size_i, 
 {
   ke_cuda_tiling tiling;
 
-  ke_cuda_tiling_choose(pass, real_bytes, rows_of(pass->kept, size_i, size_j),
+  ke_cuda_tiling_choose(pass, real_bytes, 90, false, NULL, rows_of(pass->kept, size_i, size_j),
                         rows_of(pass->red, size_i, size_j), &tiling);
   return ke_emit_cuda(pass, &tiling, false, source, err);
 }

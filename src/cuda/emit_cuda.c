@@ -21,6 +21,7 @@ typedef struct {
   const ke_pass *pass;
   ke_cuda_tiling t;
   bool accurate;
+  ke_tensor tensor; /* what tensor cores do, or what is scaled, if anything */
 } kernel;
 
 /* What the lines of a reduction need to know while a segment is printed. */
@@ -468,8 +469,10 @@ static void emit_step(kernel *k)
   const ke_pass *pass = k->pass;
 
   KE_LINE(e, "/* items item .. item + JR - 1, the first of which lies at `tile` */");
-  KE_LINE(e, "template <int JR> K_INLINE void step(ke_acc &a, const ke_kept &kept, const real *tile,");
-  KE_LINE(e, "    const ke_once &once, const ke_cuda_task &task, const int item)");
+  KE_LINE(e, "template <int JR> K_INLINE void %s(ke_acc &a, const ke_kept &kept, const real *tile,",
+          e->given ? "step_given" : "step");
+  KE_LINE(e, "    const ke_once &once, const ke_cuda_task &task, const int item%s)",
+          e->given ? ", const real (&given)[R][JR]" : "");
   KE_LINE(e, "{");
   e->indent = 1;
   if (k->t.item_here) KE_LINE(e, "real y[JR][RWP]; VECS k_take(y[v], tile + v * RWP);");
@@ -482,6 +485,56 @@ static void emit_step(kernel *k)
   }
   e->indent = 0;
   KE_LINE(e, "}");
+}
+
+/* ---- for tensor cores ---- */
+static void print_factor(ke_emit *e, const void *data)
+{
+  const kernel *k = data;
+
+  ke_emit_indent(e);
+  KE_TEXT(e, "factor[r][v] = ");
+  ke_emit_place(e, &k->tensor.factor);
+  KE_TEXT(e, ";\n");
+}
+
+/* The factor of a wide sum, of a step of items */
+static void emit_factor(kernel *k)
+{
+  ke_emit *e = &k->e;
+  const ke_emit_tail tail = {KE_AXIS_BOTH, print_factor, k};
+
+  KE_LINE(e, "template <int JR> K_INLINE void step_factor(real (&factor)[R][JR], const ke_kept &kept,");
+  KE_LINE(e, "    const real *tile, const ke_once &once, const ke_cuda_task &task)");
+  KE_LINE(e, "{");
+  e->indent = 1;
+  ke_emit_list(e, 0, k->pass->pair.nhead, &tail);
+  e->indent = 0;
+  KE_LINE(e, "}");
+}
+
+static void emit_steps(kernel *k)
+{
+  if (k->t.tensor == KE_TENSOR_WIDE) {
+    emit_factor(k);
+    return;
+  }
+  emit_step(k);
+  if (k->t.tensor != KE_TENSOR_PRODUCTS) return;
+  k->e.given = &k->pass->pair.code[k->tensor.fold];
+  emit_step(k);
+  k->e.given = NULL;
+}
+
+static void emit_tensor_sizes(kernel *k)
+{
+  ke_emit *e = &k->e;
+  const ke_tensor *t = &k->tensor;
+
+  KE_LINE(e, "enum { TENSOR_N = %" PRId32 ", TENSOR_KEPT = %" PRId32 ", TENSOR_RED = %" PRId32
+             ", TENSOR_SCALE = %" PRId32 " };",
+          t->n, t->kept, t->red, t->scale);
+  if (k->t.tensor == KE_TENSOR_PRODUCTS) KE_LINE(e, "#define KE_TENSOR_SQUARE %d", t->square);
 }
 
 /* ---- around it ---- */
@@ -566,23 +619,26 @@ static void emit_operands(kernel *k)
 
   if (k->t.kept_here) {
     KE_LINE(e, "struct ke_kept { real v[R][KW > 0 ? KW : 1]; };");
-    KE_LINE(e, "K_INLINE void kept_take(ke_kept &kept, const real *at, llong ld)");
+    KE_LINE(e, "K_INLINE void kept_take(ke_kept &kept, const real *at, llong ld, const real scale)");
     KE_LINE(e, "{");
-    KE_LINE(e, "  EACH(r, R) EACH(c, KW) kept.v[r][c] = k_keep(at[c * ld + r * RT]);");
+    KE_LINE(e, "  EACH(r, R) EACH(c, KW) kept.v[r][c] = k_keep(at[c * ld + r * RT] * scale_of(scale, c, TENSOR_KEPT));");
     KE_LINE(e, "}");
     KE_LINE(e, "#define KEPT(i) kept.v[r][i]");
   } else {
     KE_LINE(e, "struct ke_kept { const real *at; llong ld; };");
-    KE_LINE(e, "K_INLINE void kept_take(ke_kept &kept, const real *at, llong ld)");
+    KE_LINE(e, "K_INLINE void kept_take(ke_kept &kept, const real *at, llong ld, real)");
     KE_LINE(e, "{");
     KE_LINE(e, "  kept.at = at, kept.ld = ld;");
     KE_LINE(e, "}");
     KE_LINE(e, "#define KEPT(i) __ldg(kept.at + (i) * kept.ld + r * RT)");
   }
-  KE_LINE(e, "#define RED(i) %s", k->t.item_here ? "y[v][i]" : "tile[v * RWP + (i)]");
+  KE_LINE(e, "#define RED(i) %s", k->t.item_here ? "y[v][i]" : "tile[v * STRIDE + (i)]");
   if (k->t.once_here) {
     KE_LINE(e, "struct ke_once { real v[%" PRId32 "]; };", k->pass->once_width + (k->pass->once_width == 0));
-    KE_LINE(e, "#define ONCE(i) once.v[i]");
+    if (k->t.scaled)
+      KE_LINE(e, "#define ONCE(i) ((i) == TENSOR_SCALE ? K(-1) : once.v[i])");
+    else
+      KE_LINE(e, "#define ONCE(i) once.v[i]");
   } else {
     KE_LINE(e, "struct ke_once { real v[1]; };");
     KE_LINE(e, "#define ONCE(i) __ldg((const real *)task.once + (i))");
@@ -610,8 +666,10 @@ static void emit_sizes(kernel *k)
   KE_LINE(e, "enum { RT = %d, S = %d, BLOCK = RT * S, R = %d, ROWS_OF_BLOCK = RT * R, JR_OF_STEP = %d,",
           t->across, t->lanes, t->rows, t->step);
   KE_LINE(e, "  UN = %d, T = %d, MIN_BLOCKS = %d,", t->steps, t->tile, t->min_blocks);
-  KE_LINE(e, "  KW = %" PRId32 ", RW = %" PRId32 ", RWP = %d, SW = %" PRId32 " };", pass->kept_width,
-          pass->red_width, t->item, pass->state_width);
+  KE_LINE(e, "  KW = %" PRId32 ", RW = %" PRId32 ", RWP = %d, STRIDE = %d, SW = %" PRId32 ", SLOTS = %d };",
+          pass->kept_width, pass->red_width, t->item, t->stride, pass->state_width, t->slots);
+  KE_LINE(e, "#define KE_PRODUCTS %d", t->tensor == KE_TENSOR_PRODUCTS);
+  KE_LINE(e, "#define KE_SCALED %d", t->scaled);
   KE_LINE(e, "#include \"keops_cuda.h\"");
   if (any_kind(k, KE_RED_KMIN)) KE_LINE(e, "#include \"keops_cuda_least.h\"");
 }
@@ -641,14 +699,16 @@ static ke_status emit_all(kernel *k, void (**print)(kernel *, int32_t), ke_error
   ke_strbuf *out = k->e.out;
 
   ke_emit_restart(&k->e, true);
-  emit_step(k);
+  emit_steps(k);
   ke_emit_restart(&k->e, false);
   emit_sizes(k);
+  emit_tensor_sizes(k);
   ke_emit_ops(&k->e);
   emit_operands(k);
   emit_accumulators(k, print);
-  emit_step(k);
-  ke_strbuf_add(out, "#include \"keops_cuda_pairs.h\"\n");
+  emit_steps(k);
+  ke_strbuf_add(out, k->t.tensor == KE_TENSOR_WIDE ? "#include \"keops_cuda_wide.h\"\n"
+                                                      : "#include \"keops_cuda_pairs.h\"\n");
   return out->failed ? ke_fail_memory(err) : KE_OK;
 }
 
@@ -662,6 +722,8 @@ ke_status ke_emit_cuda(const ke_pass *pass, const ke_cuda_tiling *tiling, bool a
 
   *source = NULL;
   KE_TRY(check_kinds(pass, err));
+  if (tiling->tensor != KE_TENSOR_NONE) k.tensor = ke_tensor_match(pass);
+  if (tiling->scaled) k.tensor = ke_scale_match(pass);
   print = calloc((size_t)pass->nreduce + 1, sizeof *print);
   if (!print) return ke_fail_memory(err);
   status = ke_emit_open(&k.e, &pass->pair, &out, err);

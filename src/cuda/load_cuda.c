@@ -12,7 +12,7 @@ typedef struct loaded {
   struct loaded *next;
   const ke_cuda_device *device;
   unsigned char digest[KE_SHA256_BYTES]; /* of the source */
-  cu_function pairs, merge;
+  cu_function pairs, merge, norms; /* norms: NULL, but for products by tensor cores */
 } loaded;
 
 static loaded *table;
@@ -25,7 +25,8 @@ static loaded *find_loaded(const ke_cuda_device *device, const unsigned char *di
 }
 
 /* An image as functions. The driver copies the image. */
-static ke_status load_image(const ke_cuda_driver *driver, const char *image, loaded *l, ke_error *err)
+static ke_status load_image(const ke_cuda_driver *driver, const char *image, bool norms, loaded *l,
+                            ke_error *err)
 {
   cu_module module;
   ke_status st;
@@ -34,13 +35,15 @@ static ke_status load_image(const ke_cuda_driver *driver, const char *image, loa
   st = ke_cuda_check(driver->module_function(&l->pairs, module, "ke_pairs"), "loading a kernel", err);
   if (st == KE_OK)
     st = ke_cuda_check(driver->module_function(&l->merge, module, "ke_merge"), "loading a kernel", err);
+  if (st == KE_OK && norms)
+    st = ke_cuda_check(driver->module_function(&l->norms, module, "ke_norms"), "loading a kernel", err);
   if (st != KE_OK) driver->module_unload(module);
   return st;
 }
 
 static ke_status load_source(const ke_cuda_driver *driver, const ke_cuda_device *device,
-                             const char *source, const ke_gpu_settings *settings, loaded **out,
-                             ke_error *err)
+                             const char *source, bool norms, const ke_gpu_settings *settings,
+                             loaded **out, ke_error *err)
 {
   const ke_cuda_nvrtc *nvrtc;
   loaded fresh = {.device = device};
@@ -61,7 +64,7 @@ static ke_status load_source(const ke_cuda_driver *driver, const ke_cuda_device 
   CU_TRY(driver->driver_version(&version), "asking the driver for its version");
   KE_TRY(ke_cuda_nvrtc_open(settings->hint, version / 1000, &nvrtc, err));
   KE_TRY(ke_cuda_image(nvrtc, device->arch, source, &settings->compile, &image, &size, err));
-  st = load_image(driver, image, &fresh, err);
+  st = load_image(driver, image, norms, &fresh, err);
   free(image);
   if (st != KE_OK) return st;
   *out = malloc(sizeof **out);
@@ -95,7 +98,8 @@ ke_status ke_cuda_kernel_of(const ke_pairs_job *job, const ke_cuda_worker *worke
   int count;
   ke_status st;
 
-  ke_cuda_tiling_choose(job->pass, job->real_bytes, nkept, nred, &fresh.tiling);
+  ke_cuda_tiling_choose(job->pass, job->real_bytes, worker->device->arch, settings->accurate, job->once, nkept,
+                        nred, &fresh.tiling);
   for (k = *job->memo; k; k = k->next)
     if (k->device == fresh.device && k->accurate == fresh.accurate &&
         ke_cuda_tiling_same(&k->tiling, &fresh.tiling)) {
@@ -104,11 +108,12 @@ ke_status ke_cuda_kernel_of(const ke_pairs_job *job, const ke_cuda_worker *worke
     }
   KE_TRY(ke_cuda_start(&driver, &count, err));
   KE_TRY(ke_emit_cuda(job->pass, &fresh.tiling, fresh.accurate, &source, err));
-  st = load_source(driver, fresh.device, source, settings, &l, err);
+  st = load_source(driver, fresh.device, source, fresh.tiling.tensor == KE_TENSOR_PRODUCTS, settings, &l, err);
   free(source);
   if (st != KE_OK) return st;
   fresh.pairs = l->pairs;
   fresh.merge = l->merge;
+  fresh.norms = l->norms;
   KE_TRY(count_blocks(driver, &fresh, err));
   k = ke_arena_alloc(job->arena, sizeof *k);
   if (!k) return ke_fail_memory(err);

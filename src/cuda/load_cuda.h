@@ -11,7 +11,7 @@ typedef struct ke_cuda_kernel {
   const ke_cuda_device *device;
   ke_cuda_tiling tiling;
   bool accurate;
-  cu_function pairs, merge;
+  cu_function pairs, merge, norms; /* norms: NULL, but for products by tensor cores */
   int blocks; /* that the device holds at a time */
 } ke_cuda_kernel;
 

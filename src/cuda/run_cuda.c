@@ -7,6 +7,8 @@
  *     slices of items that fit it (their states add up)
  *       launches of at most about 0.1 s: rows, or rows x items
  *
+ * (a small part is one launch, with one copy there, and its states are written to the host's memory)
+ *
  * all by sizes and estimates, never by a clock, so that the same call gives the same bits. One thread drives
  * all workers: each takes its next step as soon as it has less than two launches in flight; in between the
  * job is asked whether to stop. */
@@ -21,6 +23,8 @@
 
 enum {
   STAGE_BYTES = 4 << 20,
+  AT_ONCE_BYTES = 512 << 10, /* of rows and items that travel together */
+  LINE_BYTES = 256,
   THIN_ROWS = 4096,    /* a worker, or items are split between workers */
   PART_ITEMS = 4096,   /* items a worker then has at least */
   SPIN_NS = 2000000,   /* waiting without sleeping */
@@ -30,6 +34,7 @@ enum {
 #define SINGLE_SPEED 2000.   /* a pair by the plan's cost over a pair on an H200, roughly */
 #define DOUBLE_SPEED 500.    /* the same where double runs at half the speed of single */
 #define USUAL_PROCESSORS 132.
+#define TENSOR_ACCURACY 1e-5f /* of what is approximate at all: run with accuracy below 2e-6 nothing is */
 #define SMALL_BYTES 64e6     /* up to here the device is not asked what is free: that takes as long as the call */
 
 typedef struct {
@@ -40,6 +45,7 @@ typedef struct {
   int64_t slice_rows, slice_items;   /* at most */
   int64_t launch_rows, launch_items; /* at most; whole row blocks and tiles */
   int64_t max_blocks;                /* that the partial states of blocks allow */
+  bool at_once;                      /* rows and items in one copy, states straight to the host */
   double *states;                    /* [state_width][rows], if the host merges; else NULL */
 
   /* where it is: slices [row, row_end) x [item, item_end) of the part, a launch in it */
@@ -112,6 +118,23 @@ static size_t state_bytes(const run *r, const part *p)
   return (size_t)p->slice_rows * (size_t)r->job->pass->state_width * sizeof(double);
 }
 
+static size_t line_up(size_t bytes)
+{
+  return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+}
+
+/* Where the items lie: behind the rows, if both came at once */
+static cu_address red_address(const run *r, const part *p)
+{
+  return p->at_once ? p->w->kept.at + line_up(kept_bytes(r, p)) : p->w->red.at;
+}
+
+/* Squares of lengths: of rows, of items, and two for the largest */
+static size_t norm_bytes(const part *p)
+{
+  return p->kernel->norms ? sizeof(float) * ((size_t)kept_ld(p) + (size_t)p->slice_items + 2) : 0;
+}
+
 static ke_status fail_interrupt(ke_error *err)
 {
   return ke_fail(err, KE_ERR_INTERRUPT, -1, "interrupted");
@@ -146,9 +169,10 @@ static ke_status wait_event(const run *r, cu_event event, ke_error *err)
 static void choose_slices(const run *r, part *p, double memory)
 {
   const ke_pass *pass = r->job->pass;
-  const double row = (double)pass->kept_width * r->job->real_bytes + 16. * pass->state_width;
-  const double item = (double)item_bytes(r, p), room = memory * 0.75;
-  const double slot = 8. * p->kernel->tiling.lanes * (double)pass->state_width * (double)block_rows(p);
+  const double norm = p->kernel->norms ? 4 : 0;
+  const double row = (double)pass->kept_width * r->job->real_bytes + 16. * pass->state_width + norm;
+  const double item = (double)item_bytes(r, p) + norm, room = memory * 0.75;
+  const double slot = 8. * p->kernel->tiling.slots * (double)pass->state_width * (double)block_rows(p);
   int64_t unit = p->kernel->tiling.tile;
 
   p->max_blocks = memory / 4 / (2 * slot) < p->kernel->blocks ? (int64_t)(memory / 4 / (2 * slot))
@@ -184,6 +208,14 @@ static void choose_launches(const run *r, part *p)
   p->launch_items = max64(1, (int64_t)(pairs / (double)p->launch_rows) / unit) * unit;
 }
 
+static bool fits_at_once(const run *r, const part *p)
+{
+  const size_t in = line_up(kept_bytes(r, p)) + item_bytes(r, p) * (size_t)p->items;
+
+  return p->launch_rows >= p->rows && p->launch_items >= p->items && in <= AT_ONCE_BYTES &&
+         state_bytes(r, p) <= AT_ONCE_BYTES;
+}
+
 /* No more blocks than units of work: each has slots. */
 static void choose_blocks(part *p)
 {
@@ -197,7 +229,7 @@ static ke_status reserve(const run *r, part *p, ke_error *err)
 {
   ke_cuda_worker *w = p->w;
   const ke_pass *pass = r->job->pass;
-  size_t slot = sizeof(double) * (size_t)p->kernel->tiling.lanes * (size_t)pass->state_width *
+  size_t slot = sizeof(double) * (size_t)p->kernel->tiling.slots * (size_t)pass->state_width *
                 (size_t)block_rows(p);
   size_t row = (size_t)pass->kept_width * (size_t)r->job->real_bytes, stage = STAGE_BYTES;
 
@@ -206,9 +238,14 @@ static ke_status reserve(const run *r, part *p, ke_error *err)
   if (sizeof(double) * (size_t)pass->state_width > stage)
     stage = sizeof(double) * (size_t)pass->state_width;
   KE_TRY(ke_cuda_reserve_stages(w, stage, err));
-  KE_TRY(ke_cuda_reserve(w, &w->kept, kept_bytes(r, p), err));
-  KE_TRY(ke_cuda_reserve(w, &w->red, item_bytes(r, p) * (size_t)p->slice_items, err));
-  KE_TRY(ke_cuda_reserve(w, &w->state, state_bytes(r, p), err));
+  if (p->at_once) {
+    KE_TRY(ke_cuda_reserve(w, &w->kept, AT_ONCE_BYTES, err));
+  } else {
+    KE_TRY(ke_cuda_reserve(w, &w->kept, kept_bytes(r, p), err));
+    KE_TRY(ke_cuda_reserve(w, &w->red, item_bytes(r, p) * (size_t)p->slice_items, err));
+    KE_TRY(ke_cuda_reserve(w, &w->state, state_bytes(r, p), err));
+  }
+  if (p->kernel->norms) KE_TRY(ke_cuda_reserve(w, &w->norms, norm_bytes(p), err));
   if (p->launch_items < p->items) KE_TRY(ke_cuda_reserve(w, &w->fresh, state_bytes(r, p), err));
   KE_TRY(ke_cuda_reserve(w, &w->partial, 2 * slot * (size_t)p->max_blocks, err));
   if (!p->kernel->tiling.once_here)
@@ -246,6 +283,7 @@ static ke_status prepare(const run *r, part *p, ke_error *err)
   choose_slices(r, p, limit);
   choose_blocks(p);
   choose_launches(r, p);
+  p->at_once = fits_at_once(r, p);
   KE_TRY(reserve(r, p, err));
   if (!p->kernel->tiling.once_here) {
     size_t bytes = (size_t)r->job->pass->once_width * (size_t)r->job->real_bytes;
@@ -253,7 +291,6 @@ static ke_status prepare(const run *r, part *p, ke_error *err)
   }
   p->row_end = min64(p->rows, p->slice_rows);
   p->item_end = min64(p->items, p->slice_items);
-  CU_TRY(r->driver->event_record(p->w->begin, p->w->stream), "recording an event");
   return KE_OK;
 }
 
@@ -326,28 +363,49 @@ static ke_status upload_red(const run *r, part *p, ke_error *err)
   return KE_OK;
 }
 
+/* All rows and items of a small part. What the stages were used for before is done: each run waits for its end. */
+static ke_status upload_at_once(const run *r, part *p, ke_error *err)
+{
+  const ke_pairs_job *job = r->job;
+  char *to = p->w->stage[0];
+  const size_t kept = line_up(kept_bytes(r, p)), red = item_bytes(r, p) * (size_t)p->items;
+
+  job->pack_kept(job->data, p->row0, p->rows, to, kept_ld(p));
+  job->pack_red(job->data, p->item0, p->items, to + kept, p->kernel->tiling.item);
+  return ke_cuda_check(r->driver->upload(p->w->kept.at, to, kept + red, p->w->stream), "copying to the GPU", err);
+}
+
+/* Rows [at, at + n) of the part are what they should be. */
+static void hand_over(const run *r, part *p, int64_t at, int64_t n, const double *state)
+{
+  const ke_pairs_job *job = r->job;
+
+  if (!p->states)
+    job->finish(job->data, p->row0 + at, n, state, n);
+  else
+    for (int32_t c = 0; c < job->pass->state_width; c++)
+      memcpy(p->states + c * p->rows + at, state + c * n, (size_t)n * sizeof *state);
+}
+
 /* States of a slice of rows: to the job, or to the part's own for a merge. */
 static ke_status download(const run *r, part *p, ke_error *err)
 {
-  const ke_pairs_job *job = r->job;
-  const size_t width = (size_t)job->pass->state_width, real = sizeof(double);
+  const size_t width = (size_t)r->job->pass->state_width, real = sizeof(double);
   int64_t piece = max64(1, (int64_t)(p->w->stage_bytes / (width * real))), n;
-  const double *state;
   int stage;
 
+  if (p->at_once) {
+    KE_TRY(wait_event(r, p->w->end, err));
+    hand_over(r, p, 0, p->rows, (const double *)p->w->stage[1]);
+    return KE_OK;
+  }
   for (int64_t at = p->row, k = 0; at < p->row_end; at += n, k++) {
     n = min64(piece, p->row_end - at);
     KE_TRY(take_stage(r, p, k, &stage, err));
     KE_TRY(copy_columns(r, p, stage, p->w->state.at + (cu_address)(at - p->row) * real,
                         (size_t)p->slice_rows * real, (size_t)n * real, width, false, err));
     KE_TRY(wait_event(r, p->w->staged[stage], err));
-    state = (const double *)p->w->stage[stage];
-    if (!p->states) {
-      job->finish(job->data, p->row0 + at, n, state, n);
-    } else {
-      for (size_t c = 0; c < width; c++)
-        memcpy(p->states + (int64_t)c * p->rows + at, state + (int64_t)c * n, (size_t)n * real);
-    }
+    hand_over(r, p, at, n, (const double *)p->w->stage[stage]);
   }
   return KE_OK;
 }
@@ -363,10 +421,13 @@ static ke_cuda_task make_task(const run *r, const part *p, int64_t nrows, int64_
   const ke_cuda_tiling *t = &p->kernel->tiling;
   const bool add = p->item + p->at_item > 0;
   ke_cuda_task task = {.kept = pointer(p->w->kept.at),
-                       .red = pointer(p->w->red.at),
+                       .red = pointer(red_address(r, p)),
                        .once = pointer(p->w->once.at),
-                       .state = pointer(p->w->state.at),
+                       .state = p->at_once ? (double *)(void *)p->w->stage[1] : pointer(p->w->state.at),
                        .partial = pointer(p->w->partial.at),
+                       .kept_norm = pointer(p->w->norms.at),
+                       .red_norm = pointer(p->w->norms.at + sizeof(float) * (size_t)kept_ld(p)),
+                       .accuracy = TENSOR_ACCURACY,
                        .kept_ld = kept_ld(p),
                        .state_ld = p->slice_rows,
                        .row0 = p->at_row,
@@ -377,7 +438,7 @@ static ke_cuda_task make_task(const run *r, const part *p, int64_t nrows, int64_
                        .tiles = parts_of(nitems, t->tile),
                        .add = add};
 
-  (void)r;
+  task.most = task.red_norm + p->slice_items;
   task.fresh = add ? pointer(p->w->fresh.at) : task.state;
   task.units = parts_of(nrows, block_rows(p)) * task.tiles;
   task.blocks = (int)min64(task.units, p->max_blocks);
@@ -400,6 +461,22 @@ static ke_status launch_merge(const run *r, const part *p, ke_cuda_task *task, k
   x = y == 1 ? 256 : 32;
   return ke_cuda_check(r->driver->launch(p->kernel->merge, (unsigned)parts_of(task->nrows, x), 1, 1, x,
                                          y, 1, 0, p->w->stream, arguments, NULL),
+                       "starting a kernel", err);
+}
+
+/* Squares of the lengths of rows (or items) that have come, for tensor cores. */
+static ke_status launch_norms(const run *r, const part *p, int of_items, int64_t count, ke_error *err)
+{
+  enum { THREADS = 256 };
+  ke_cuda_task task = make_task(r, p, 1, 1);
+  long long n = count;
+  void *arguments[] = {&task, &of_items, &n};
+
+  if (!p->kernel->norms) return KE_OK;
+  CU_TRY(r->driver->fill((cu_address)(uintptr_t)(task.most + of_items), 0, sizeof(float), p->w->stream),
+         "clearing memory");
+  return ke_cuda_check(r->driver->launch(p->kernel->norms, (unsigned)parts_of(count, THREADS), 1, 1, THREADS, 1, 1,
+                                         0, p->w->stream, arguments, NULL),
                        "starting a kernel", err);
 }
 
@@ -457,9 +534,17 @@ static ke_status step_within(const run *r, part *p, ke_error *err)
     next_rows(p);
     return KE_OK;
   }
-  if (!p->kept_up) KE_TRY(upload_kept(r, p, err));
-  if (!p->red_up) KE_TRY(upload_red(r, p, err));
+  if (p->at_once && !p->kept_up) KE_TRY(upload_at_once(r, p, err));
+  if (!p->kept_up) {
+    if (!p->at_once) KE_TRY(upload_kept(r, p, err));
+    KE_TRY(launch_norms(r, p, 0, p->row_end - p->row, err));
+  }
+  if (!p->red_up) {
+    if (!p->at_once) KE_TRY(upload_red(r, p, err));
+    KE_TRY(launch_norms(r, p, 1, p->item_end - p->item, err));
+  }
   p->kept_up = p->red_up = true;
+  if (p->launches == 0) CU_TRY(r->driver->event_record(p->w->begin, p->w->stream), "recording an event");
   KE_TRY(launch(r, p, err));
   next_launch(p);
   return KE_OK;

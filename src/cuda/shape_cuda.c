@@ -12,12 +12,14 @@
 enum {
   FEW_ROWS = 2048,           /* up to here threads share rows, */
   MEDIUM_PAIRS = 200000000,  /* up to here rows of a block are few */
+  LARGE_PAIRS = 2000000000,  /* from here on loops are written out further */
   KEPT_REGISTERS = 48,       /* for components of a row */
   ROW_REGISTERS = 72,        /* for all of a thread's rows */
   LIST_REGISTERS = 60,       /* for the lists of the k least of one row */
   TILE_BYTES = 16 << 10,
   STEP_BYTES = 40 << 10,     /* of a step of items that still goes through shared memory */
-  MOST_STATEMENTS = 1400      /* written out in the inner loop, or NVRTC takes long */
+  MOST_STATEMENTS = 1400,    /* written out in the inner loop, or NVRTC takes long */
+  LARGE_STATEMENTS = 1700
 };
 
 static int smaller(int a, int b)
@@ -162,7 +164,8 @@ static void choose_rows(const ke_pass *pass, int64_t nkept, int64_t nred, ke_cud
   t->rows = most;
   while (t->rows > 1 && need * t->rows > ROW_REGISTERS) t->rows /= 2;
   all = need * t->rows + 30 * words;
-  t->min_blocks = all <= 62 ? 8 : all <= 100 ? 5 : all <= 124 ? 4 : all <= 165 ? 3 : 1;
+  t->min_blocks = all <= 62 ? 6 : all <= 100 ? (words == 1 ? 5 : 4) : all <= 124 ? 4 : all <= 165 ? 3 : 1;
+  if (t->rows < 4 && all <= 62) t->min_blocks = 8;
   if (dearest(&pass->pair) > 6) t->min_blocks = smaller(t->min_blocks, words == 1 ? 5 : 3);
   if (t->across * t->lanes > 128) t->min_blocks = (t->min_blocks + 1) / 2;
 }
@@ -182,13 +185,83 @@ static void choose_tile(int64_t nkept, int64_t nred, ke_cuda_tiling *t)
   while (t->lanes > 1 && t->lanes * t->step > t->tile) t->lanes /= 2;
 }
 
-void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int64_t nkept, int64_t nred,
-                           ke_cuda_tiling *out)
+/* ---- tensor cores ---- */
+
+/* A block of 128 rows and a tile of 128 items: 16 warps of 32 rows and 32 items each. What tensor cores
+ * cannot do, a short tile or numbers too far apart, is done one by one in the same shape. */
+static void shape_products(ke_cuda_tiling *t)
 {
+  t->across = 32;
+  t->lanes = t->slots = 16;
+  t->rows = 4;
+  t->step = 8;
+  t->steps = 1;
+  t->tile = 128;
+  t->min_blocks = 1;
+  t->unroll = 16;
+  t->kept_here = t->item_here = t->shared = false;
+}
+
+/* 4 warps of 16 rows each; a step is 8 items for a warp, 2 for a thread. */
+static void shape_wide(const ke_pass *pass, ke_cuda_tiling *t)
+{
+  const int words = 2 * pass->kept_width;
+
+  t->across = 32;
+  t->lanes = 4;
+  t->slots = 1;
+  t->rows = 2;
+  t->step = 2;
+  t->steps = 1;
+  t->tile = 32;
+  t->min_blocks = pass->state_width <= 40 ? 4 : pass->state_width <= 104 ? 3 : 2;
+  t->unroll = 16;
+  t->kept_here = t->kept_here && words <= KEPT_REGISTERS;
+  t->item_here = false;
+  t->shared = true;
+  /* threads of a warp read items 2 q of column g: other banks for each */
+  t->stride = t->item + (20 - t->item % 16) % 16;
+}
+
+/* Does it pay, and does it fit? */
+static bool take_tensor_cores(const ke_pass *pass, const ke_tensor *tensor, int64_t nkept, int64_t nred,
+                              ke_cuda_tiling *t)
+{
+  enum { LEAST_PAIRS = 1 << 20, LEAST_ROWS = 128, MOST_WIDE = 128 };
+
+  if ((double)nkept * (double)nred < LEAST_PAIRS || nkept < LEAST_ROWS) return false;
+  switch (tensor->kind) {
+  case KE_TENSOR_PRODUCTS: shape_products(t); return true;
+  case KE_TENSOR_WIDE:
+    if (tensor->n > MOST_WIDE || t->item > 176) return false;
+    shape_wide(pass, t);
+    return true;
+  default: return false;
+  }
+}
+
+/* In single precision components are rounded already, and once more costs little; in double their differences
+ * may be exact. A scale that is not known is taken to be below 0, as it is for a Gaussian. */
+static bool can_scale(const ke_pass *pass, const ke_cuda_tiling *t, const void *once)
+{
+  const ke_tensor match = ke_scale_match(pass);
+  float scale;
+
+  if (t->real_bytes != 4 || match.kind == KE_TENSOR_NONE || !t->kept_here || !t->shared || !t->once_here) return false;
+  if (!once) return true;
+  scale = ((const float *)once)[match.scale];
+  return scale < 0 && scale > -1e30f;
+}
+
+void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int arch, bool accurate, const void *once,
+                           int64_t nkept, int64_t nred, ke_cuda_tiling *out)
+{
+  const bool cores = real_bytes == 4 && arch >= 80 && !accurate;
+  const ke_tensor tensor = cores ? ke_tensor_match(pass) : (ke_tensor){.kind = KE_TENSOR_NONE};
   ke_cuda_tiling t = {.real_bytes = real_bytes, .unroll = 48, .narrow = 20, .step = 1};
   const int words = real_bytes / 4, unit = 16 / real_bytes;
   const bool many = ke_code_size(&pass->pair, 0, pass->pair.ncode, t.unroll) > MOST_STATEMENTS;
-  bool wide = false, rolled;
+  bool wide = false, rolled, large;
   int64_t size;
 
   for (int32_t q = 0; q < pass->nreduce; q++)
@@ -198,14 +271,24 @@ void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int64_t nkept, i
   t.once_here = pass->once_width <= KE_CUDA_MOST_ONCE && !(rolled && is_stepped(pass, KE_AT_ONCE));
   t.kept_here = (int64_t)pass->kept_width * words <= KEPT_REGISTERS &&
                 !(rolled && is_stepped(pass, KE_AT_KEPT));
+  t.stride = t.item;
+  if (take_tensor_cores(pass, &tensor, nkept, nred, &t)) {
+    t.tensor = tensor.kind;
+    *out = t;
+    return;
+  }
   if (wide || !t.kept_here || any_kind(pass, KE_RED_SUMEXP) || any_kind(pass, KE_RED_KMIN)) t.step = 8 / words;
   t.item_here = t.item > 0 && !rolled && t.item * words <= KEPT_REGISTERS && t.item * t.step <= 64;
   choose_threads(pass, nkept, &t);
   choose_rows(pass, nkept, nred, &t);
   choose_tile(nkept, nred, &t);
+  t.slots = t.lanes;
+  t.scaled = can_scale(pass, &t, once);
   size = pass_weight(pass, &t) + 1;
-  t.steps = 16;
-  while (t.steps > 1 && size * t.rows * t.step * t.steps > MOST_STATEMENTS) t.steps /= 2;
+  large = t.step == 1 && (double)nkept * (double)nred > LARGE_PAIRS;
+  t.steps = words == 2 || t.lanes > 1 ? 8 : large ? 32 : 16;
+  while (t.steps > 1 && size * t.rows * t.step * t.steps > (large ? LARGE_STATEMENTS : MOST_STATEMENTS))
+    t.steps /= 2;
   *out = t;
 }
 
@@ -215,5 +298,6 @@ bool ke_cuda_tiling_same(const ke_cuda_tiling *a, const ke_cuda_tiling *b)
          a->rows == b->rows && a->step == b->step && a->steps == b->steps && a->tile == b->tile &&
          a->item == b->item && a->min_blocks == b->min_blocks && a->unroll == b->unroll &&
          a->narrow == b->narrow && a->kept_here == b->kept_here && a->item_here == b->item_here &&
-         a->once_here == b->once_here && a->shared == b->shared;
+         a->once_here == b->once_here && a->shared == b->shared && a->stride == b->stride &&
+         a->slots == b->slots && a->tensor == b->tensor && a->scaled == b->scaled;
 }

@@ -322,6 +322,13 @@ static void emit_fold(ke_emit *e, int32_t i)
   unsigned loops = e->loops;
 
   t->shared = true;
+  if (ins == e->given) {
+    open_nest(e, t->axes);
+    KE_LINE(e, "t%" PRId32 "%s = given[r][v];", ins->dst, index_text(t));
+    close_nest(e);
+    t->nest = -1;
+    return;
+  }
   if (!ins->keep && ins->fold == KE_FOLD_SUM) {
     open_nest(e, t->axes);
     ke_emit_indent(e);

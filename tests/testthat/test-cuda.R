@@ -161,6 +161,52 @@ test_that("every shape of kernel gives the CPU's answers", {
   expect_as_on_cpu(on_gpu, list(c(1, 1), c(1, 5000), c(7, 1300), c(60, 33), c(2100, 300), c(2500, 1)))
 })
 
+# Sizes from which tensor cores are taken; tiles are not all whole ones.
+test_that("tensor cores give the CPU's answers: products of components, sums of columns", {
+  skip_without_gpu()
+  set.seed(11)
+  m <- 1100
+  n <- 1000
+  x <- draw(m, 20, 0, 1)
+  y <- draw(n, 20, 0, 1)
+  b <- draw(n, 24, -1, 1)
+  args <- c("x=Vi(20)", "y=Vj(20)", "b=Vj(24)", "g=Pm(1)", "c=Vj(1)", "u=Vi(2)", "v=Vj(2)")
+  data <- list(x, y, b, 0.3, b[, 1], x[, 1:2], y[, 1:2])
+  close <- function(formula, data, label, options = on_gpu, tolerance = 1e-5) {
+    op <- keops_kernel(formula, args, precision = "single")
+    exact <- op(data, device = "cpu", precision = "double")
+    out <- with_options(options, op(data))
+    expect_identical(is.finite(out), is.finite(exact), label = label)
+    expect_identical(out[!is.finite(out)], exact[!is.finite(exact)], label = label)
+    seen <- is.finite(exact)
+    expect_lt(sqrt(sum((out[seen] - exact[seen])^2) / sum(exact[seen]^2)), tolerance, label = label)
+  }
+  distance <- "Sum_Reduction(Exp(-g*SqDist(x,y))*c,1)"
+  wide <- "Sum_Reduction(Exp(-g*SqDist(u,v))*b,1)"
+  close(distance, data, "distances", tolerance = 2e-6)
+  close("LogSumExp_Reduction(g*(x|y)-c,1)", data, "products", tolerance = 2e-6)
+  close("ArgMax_Reduction(Round(4*(x|y),0)+0*c,1)", data, "largest of ties", tolerance = 1e-3)
+  close(wide, data, "columns", tolerance = 2e-6)
+  close(distance, data, "in slices", c(on_gpu, keops.gpu_memory = 9e4))
+  close(wide, data, "columns in slices", c(on_gpu, keops.gpu_memory = 9e4))
+  # points far apart for the bandwidth: lengths would swamp the distances
+  near <- replace(data, c(2, 4), list(x[seq_len(n), ] + draw(n, 20, -0.01, 0.01), 600))
+  close(distance, near, "narrow", tolerance = 5e-6)
+  far <- replace(near, 1:2, list(x + 1e4, near[[2]] + 1e4)) # centred before
+  expect_lt(max(abs(keops_kernel(distance, args, precision = "single", device = "gpu")(far) -
+                      keops_kernel(distance, args, precision = "single", device = "cpu")(far))), 1e-4)
+  # Inf and NaN
+  x[3, 2] <- Inf
+  x[700, 1] <- NaN
+  b[17, 5] <- -Inf
+  b[900, 12] <- 3e38
+  close(distance, replace(data, 1, list(x)), "points that are not finite")
+  close(wide, replace(data, 3, list(b)), "columns that are not finite")
+  twins <- replace(data, 6, list(rbind(data[[7]][1:50, ], data[[6]][51:m, ])))
+  close("Sum_Reduction(b/SqDist(u,v),1)", twins, "factors that are not finite")
+  close("Sum_Reduction(Exp(g*SqDist(x,y))*c,1)", data, "a scale above 0")
+})
+
 test_that("work split into short launches gives the same", {
   skip_without_gpu()
   set.seed(2)
