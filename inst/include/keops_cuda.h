@@ -212,6 +212,56 @@ K_INLINE real k_finite(real x)
   return x > K_BIG ? K_BIG : x < -K_BIG ? -K_BIG : x;
 }
 
+/* ---- tensor cores, copies to shared memory while something else runs (compute capability 8.0) ---- */
+#if KE_DOTS
+struct __align__(16) k_quad { unsigned x, y, z, w; };
+
+#ifdef __CUDACC__
+#define K_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
+K_INLINE void k_copy_ahead(k_quad *to, const k_quad *from)
+{
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+               "l"(from));
+}
+K_INLINE void k_copies_end() { asm volatile("cp.async.commit_group;"); }
+K_INLINE void k_copies_wait() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+/* sum[16][8] += x[16][16] y[16][8] of the warp */
+K_INLINE void k_multiply(float (&sum)[4], const k_quad &x, unsigned y0, unsigned y1)
+{
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+               "{%0,%1,%2,%3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "r"(y0), "r"(y1));
+}
+K_INLINE void k_largest(unsigned *most, float x) { atomicMax(most, __float_as_uint(x)); }
+#else
+#define K_DYNAMIC_SHARED(type, name) static type name[(100 << 10) / sizeof(type)]
+K_INLINE void k_copy_ahead(k_quad *to, const k_quad *from) { *to = *from; }
+K_INLINE void k_copies_end() {}
+K_INLINE void k_copies_wait() {}
+K_INLINE void k_multiply(float (&sum)[4], const k_quad &x, unsigned y0, unsigned y1)
+{
+  static unsigned all[1024][6];
+  const int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4, warp = threadIdx.x / 32 * 32;
+  const unsigned mine[6] = {x.x, x.y, x.z, x.w, y0, y1};
+
+  memcpy(all[threadIdx.x], mine, sizeof mine);
+  fake_sync();
+  for (int c = 0; c < 4; c++)
+    for (int k = 0; k < 16; k++) {
+      const unsigned a = all[warp + g * 4 + k % 8 / 2][k / 8 * 2 + c / 2];
+      const unsigned b = all[warp + (q * 2 + c % 2) * 4 + k % 8 / 2][4 + k / 8];
+      sum[c] += __uint_as_float(k % 2 ? a & 0xffff0000u : a << 16) * __uint_as_float(k % 2 ? b & 0xffff0000u : b << 16);
+    }
+  fake_sync();
+}
+K_INLINE void k_largest(unsigned *most, float x)
+{
+  if (__float_as_uint(x) > *most) *most = __float_as_uint(x);
+}
+#endif
+#endif
+
 /* Components of an item, 16 bytes at a time */
 template <int N> K_INLINE void k_take(real (&to)[N], const real *from)
 {

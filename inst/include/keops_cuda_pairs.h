@@ -5,16 +5,16 @@
  *     acc_put(a, r, to, step, number): the state of row r
  *     a.mine, with KE_IN_SLOT: where part of the state lies from the start, row r at mine + r * RT
  *   merge_state(into, step, from, from_step)
- * With KE_PRODUCTS also step_given, see keops_cuda_products.h. */
+ * With KE_DOTS a step is given what tensor cores have made of its pairs (keops_cuda_dots.h). */
 #include "keops_cuda_units.h"
 
-#if KE_PRODUCTS
-#include "keops_cuda_products.h"
+#if KE_DOTS
+#include "keops_cuda_dots.h"
 #else
-/* Which of the RT rows (and R - 1 more, RT apart) and of the S threads that share them */
-K_INLINE int row_of_thread(int thread) { return thread % RT; }
-K_INLINE int lane_of_thread(int thread) { return thread / RT; }
-#endif
+/* Which of the block's RT groups of rows, and which of the S threads that share them */
+K_INLINE int group_of_thread() { return threadIdx.x % RT; }
+K_INLINE int lane_of_thread() { return threadIdx.x / RT; }
+K_INLINE int row_of(int group, int r) { return group + r * RT; }
 
 /* Items [0, n) of a tile, of which this thread has every S-th step */
 K_INLINE void add_tile(ke_acc &a, const ke_kept &kept, const real *tile, int n, int lane,
@@ -31,19 +31,43 @@ K_INLINE void add_tile(ke_acc &a, const ke_kept &kept, const real *tile, int n, 
   acc_settle(a);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK, MIN_BLOCKS)
-ke_pairs(const ke_cuda_task task, const ke_once once)
+/* The items of tiles [t0, t1) */
+K_INLINE void add_items(ke_acc &a, const ke_kept &kept, llong, llong t0, llong t1, const real scale,
+                        const ke_once &once, const ke_cuda_task &task)
 {
 #if KE_SHARED
   __shared__ __align__(16) real shared[T * RWP];
 #endif
-  const int tx = row_of_thread(threadIdx.x), lane = lane_of_thread(threadIdx.x);
+
+  for (llong t = t0; t < t1; t++) {
+    const llong first = t * T, left_items = task.nitems - first;
+    const int n = left_items < T ? (int)left_items : T;
+    const real *tile = (const real *)task.red + (task.i0 + first) * RWP;
+#if KE_SHARED
+    const float4 *from = (const float4 *)tile;
+    __syncthreads();
+    for (int k = threadIdx.x; k < n * (RWP * KE_REAL_BYTES / 16); k += BLOCK) {
+      ((float4 *)shared)[k] = from[k];
+      if (KE_SCALED) {
+        EACH(c, 16 / KE_REAL_BYTES)
+          shared[k * (16 / KE_REAL_BYTES) + c] *=
+            scale_of(scale, (k * (16 / KE_REAL_BYTES) + c) % RWP, TENSOR_RED);
+      }
+    }
+    __syncthreads();
+    tile = shared;
+#endif
+    add_tile(a, kept, tile, n, lane_of_thread(), once, task, (int)(task.i0 + first));
+  }
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(BLOCK, MIN_BLOCKS)
+ke_pairs(const ke_cuda_task task, const ke_once once)
+{
+  const int group = group_of_thread(), lane = lane_of_thread();
   const llong begin = share_of(task, blockIdx.x), end = share_of(task, blockIdx.x + 1);
 
-#if KE_PRODUCTS
-  __shared__ ke_stage stage;
-  const bool exact = !products_will_do(task, once);
-#endif
 #if KE_SCALED
   const real scale = K_F(sqrt)(-once.v[TENSOR_SCALE]);
 #else
@@ -57,51 +81,27 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
     const llong block = u / task.tiles, slot = 2 * (llong)blockIdx.x + (u > begin);
     const llong t0 = u - block * task.tiles, left = end - u;
     const llong t1 = task.tiles - t0 < left ? task.tiles : t0 + left;
-    const llong row0 = block * ROWS_OF_BLOCK + tx;
+    const llong row0 = block * ROWS_OF_BLOCK;
     const bool whole = t0 == 0 && t1 == task.tiles;
     ke_kept kept;
     ke_acc a;
 
-    kept_take(kept, (const real *)task.kept + task.row0 + row0, task.kept_ld, scale);
+    kept_take(kept, (const real *)task.kept + task.row0 + row0 + row_of(group, 0), task.kept_ld,
+              scale);
 #ifdef KE_IN_SLOT
-    a.mine = slot_at(task, slot, lane, tx);
+    a.mine = slot_at(task, slot, lane, row_of(group, 0));
 #endif
     acc_start(a);
-    for (llong t = t0; t < t1; t++) {
-      const llong first = t * T, left_items = task.nitems - first;
-      const int n = left_items < T ? (int)left_items : T;
-      const real *tile = (const real *)task.red + (task.i0 + first) * RWP;
-#if KE_SHARED
-      const float4 *from = (const float4 *)tile;
-      __syncthreads();
-      for (int k = threadIdx.x; k < n * (RWP * KE_REAL_BYTES / 16); k += BLOCK) {
-        ((float4 *)shared)[k] = from[k];
-        if (KE_SCALED) {
-          EACH(c, 16 / KE_REAL_BYTES)
-            shared[k * (16 / KE_REAL_BYTES) + c] *=
-              scale_of(scale, (k * (16 / KE_REAL_BYTES) + c) % RWP, TENSOR_RED);
-        }
-      }
-      __syncthreads();
-      tile = shared;
-#endif
-#if KE_PRODUCTS
-      if (n == T && !exact) {
-        product_tile(a, kept, tile, block, first, once, task, stage);
-        continue;
-      }
-#endif
-      add_tile(a, kept, tile, n, lane, once, task, (int)(task.i0 + first));
-    }
+    add_items(a, kept, block, t0, t1, scale, once, task);
     if (S > 1 || !whole) {
-      EACH(r, R) acc_put(a, r, slot_at(task, slot, lane, r * RT + tx), ROWS_OF_BLOCK, task.number);
+      EACH(r, R) acc_put(a, r, slot_at(task, slot, lane, row_of(group, r)), ROWS_OF_BLOCK, task.number);
     }
     if (S > 1) {
       for (int half = S / 2; half > 0; half /= 2) {
         __syncthreads();
         if (lane < half) {
-          EACH(r, R) merge_state(slot_at(task, slot, lane, r * RT + tx), ROWS_OF_BLOCK,
-                                 slot_at(task, slot, lane + half, r * RT + tx), ROWS_OF_BLOCK);
+          EACH(r, R) merge_state(slot_at(task, slot, lane, row_of(group, r)), ROWS_OF_BLOCK,
+                                 slot_at(task, slot, lane + half, row_of(group, r)), ROWS_OF_BLOCK);
         }
       }
       __syncthreads();
@@ -109,12 +109,12 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
     if (whole && lane == 0) {
       EACH(r, R)
       {
-        const llong row = row0 + r * RT;
+        const llong row = row0 + row_of(group, r);
         double *to = task.fresh + task.row0 + row;
 
         if (row >= task.nrows) continue;
         if (S > 1)
-          copy_state(to, task.state_ld, slot_at(task, slot, 0, r * RT + tx), ROWS_OF_BLOCK);
+          copy_state(to, task.state_ld, slot_at(task, slot, 0, row_of(group, r)), ROWS_OF_BLOCK);
         else
           acc_put(a, r, to, task.state_ld, task.number);
       }

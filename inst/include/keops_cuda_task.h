@@ -7,8 +7,6 @@ typedef struct {
   const void *kept; /* real kept[kept_width][kept_ld], readable up to a whole row block past the last row */
   const void *red;  /* real red[items][RWP]: an item's components side by side, aligned to 16 bytes */
   const void *once; /* real once[once_width], where it is too long to be an argument */
-  float *kept_norm, *red_norm; /* of tensor cores' products: squares of lengths, of each row and item ... */
-  float *most;         /* ... and the largest of each side */
   double *fresh;    /* [state_width][state_ld]: the states of this launch; `state` itself unless `add` */
   double *state;    /* [state_width][state_ld]: those of all launches so far */
   double *partial;  /* two slots a block, for states of row blocks that several blocks share */
@@ -20,7 +18,23 @@ typedef struct {
   long long units;  /* row blocks x tiles: what the blocks share out */
   int blocks;       /* that share them */
   int add;          /* merge into states that are there */
-  float accuracy;   /* relative error that tensor cores may have */
+  /* where tensor cores are used (keops_cuda_dots.h), else null; in whole row blocks and tiles */
+  const void *kept_terms, *red_terms; /* components of products as terms */
+  const float *norms;                 /* of rows: squared lengths */
+  const float *rest;                  /* [items][RWP]: what else an item has, its squared length last */
 } ke_cuda_task;
+
+/* Rows or items made ready for tensor cores: component first + c of number k is from[k * row_step +
+ * (first + c) * column_step]. */
+typedef struct {
+  const void *from;
+  long long row_step, column_step;
+  long long n, padded; /* to whole row blocks or tiles */
+  void *terms;
+  float *norms;      /* of rows */
+  float *rest;       /* of items; null: these are rows */
+  unsigned *largest; /* bits of the largest squared length, which order as the numbers do */
+  int first;
+} ke_cuda_split;
 
 #endif

@@ -12,7 +12,7 @@ enum { HEADERS = 10, MOST_HEADER = 1 << 20, MOST_ARCHS = 64, MOST_NAME = 512, TR
 
 static const char *const header_names[HEADERS] = {"keops_cuda.h", "keops_cuda_task.h",
                                                   "keops_cuda_pairs.h", "keops_cuda_units.h",
-                                                  "keops_cuda_tensor.h", "keops_cuda_products.h",
+                                                  "keops_cuda_tensor.h", "keops_cuda_dots.h",
                                                   "keops_cuda_wide.h", "keops_digamma.h",
                                                   "keops_sum.h", "keops_cuda_least.h"};
 

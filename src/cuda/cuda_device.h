@@ -15,6 +15,7 @@ typedef struct {
   int processors;
   int double_ratio; /* single over double speed */
   size_t memory;
+  int most_shared; /* bytes of shared memory that a block can ask for */
   char name[128];
 } ke_cuda_device;
 
@@ -27,7 +28,8 @@ typedef struct {
   ke_cuda_device *device;
   int nth; /* of those of its device */
   cu_stream stream;
-  ke_cuda_buffer kept, red, once, state, fresh, partial, norms;
+  ke_cuda_buffer kept, red, once, state, fresh, partial;
+  ke_cuda_buffer kept_terms, red_terms, norms, rest, largest; /* for tensor cores */
   char *stage[KE_CUDA_STAGES]; /* pinned, `stage_bytes` each */
   size_t stage_bytes;
   cu_event staged[KE_CUDA_STAGES];      /* the copy from or to a stage is done */

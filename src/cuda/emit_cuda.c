@@ -22,6 +22,7 @@ typedef struct {
   ke_cuda_tiling t;
   bool accurate;
   ke_tensor tensor; /* what tensor cores do, or what is scaled, if anything */
+  const ke_dots *dots; /* products made by tensor cores; NULL: none are */
 } kernel;
 
 /* What the lines of a reduction need to know while a segment is printed. */
@@ -469,10 +470,9 @@ static void emit_step(kernel *k)
   const ke_pass *pass = k->pass;
 
   KE_LINE(e, "/* items item .. item + JR - 1, the first of which lies at `tile` */");
-  KE_LINE(e, "template <int JR> K_INLINE void %s(ke_acc &a, const ke_kept &kept, const real *tile,",
-          e->given ? "step_given" : "step");
+  KE_LINE(e, "template <int JR> K_INLINE void step(ke_acc &a, const ke_kept &kept, const real *tile,");
   KE_LINE(e, "    const ke_once &once, const ke_cuda_task &task, const int item%s)",
-          e->given ? ", const real (&given)[R][JR]" : "");
+          k->dots ? ", const real (&pair)[R][JR]" : "");
   KE_LINE(e, "{");
   e->indent = 1;
   if (k->t.item_here) KE_LINE(e, "real y[JR][RWP]; VECS k_take(y[v], tile + v * RWP);");
@@ -515,15 +515,10 @@ static void emit_factor(kernel *k)
 
 static void emit_steps(kernel *k)
 {
-  if (k->t.tensor == KE_TENSOR_WIDE) {
+  if (k->t.tensor == KE_TENSOR_WIDE)
     emit_factor(k);
-    return;
-  }
-  emit_step(k);
-  if (k->t.tensor != KE_TENSOR_PRODUCTS) return;
-  k->e.given = &k->pass->pair.code[k->tensor.fold];
-  emit_step(k);
-  k->e.given = NULL;
+  else
+    emit_step(k);
 }
 
 static void emit_tensor_sizes(kernel *k)
@@ -534,7 +529,6 @@ static void emit_tensor_sizes(kernel *k)
   KE_LINE(e, "enum { TENSOR_N = %" PRId32 ", TENSOR_KEPT = %" PRId32 ", TENSOR_RED = %" PRId32
              ", TENSOR_SCALE = %" PRId32 " };",
           t->n, t->kept, t->red, t->scale);
-  if (k->t.tensor == KE_TENSOR_PRODUCTS) KE_LINE(e, "#define KE_TENSOR_SQUARE %d", t->square);
 }
 
 /* ---- around it ---- */
@@ -630,7 +624,7 @@ static void emit_operands(kernel *k)
     KE_LINE(e, "{");
     KE_LINE(e, "  kept.at = at, kept.ld = ld;");
     KE_LINE(e, "}");
-    KE_LINE(e, "#define KEPT(i) __ldg(kept.at + (i) * kept.ld + r * RT)");
+    KE_LINE(e, "#define KEPT(i) __ldg(kept.at + (i) * kept.ld + r * %d)", k->dots ? 8 : k->t.across);
   }
   KE_LINE(e, "#define RED(i) %s", k->t.item_here ? "y[v][i]" : "tile[v * STRIDE + (i)]");
   if (k->t.once_here) {
@@ -668,7 +662,10 @@ static void emit_sizes(kernel *k)
   KE_LINE(e, "  UN = %d, T = %d, MIN_BLOCKS = %d,", t->steps, t->tile, t->min_blocks);
   KE_LINE(e, "  KW = %" PRId32 ", RW = %" PRId32 ", RWP = %d, STRIDE = %d, SW = %" PRId32 ", SLOTS = %d };",
           pass->kept_width, pass->red_width, t->item, t->stride, pass->state_width, t->slots);
-  KE_LINE(e, "#define KE_PRODUCTS %d", t->tensor == KE_TENSOR_PRODUCTS);
+  KE_LINE(e, "#define KE_DOTS %d", t->terms);
+  if (k->dots)
+    KE_LINE(e, "enum { DOTS = %" PRId32 ", KSTEPS = %d, KE_DISTANCE = %d, KE_RESIDENT = %d };", k->dots->n,
+            ke_dots_steps(k->dots), k->dots->distance, t->resident);
   KE_LINE(e, "#define KE_SCALED %d", t->scaled);
   KE_LINE(e, "#include \"keops_cuda.h\"");
   if (any_kind(k, KE_RED_KMIN)) KE_LINE(e, "#include \"keops_cuda_least.h\"");
@@ -712,31 +709,48 @@ static ke_status emit_all(kernel *k, void (**print)(kernel *, int32_t), ke_error
   return out->failed ? ke_fail_memory(err) : KE_OK;
 }
 
-ke_status ke_emit_cuda(const ke_pass *pass, const ke_cuda_tiling *tiling, bool accurate, char **source,
-                       ke_error *err)
+static ke_status emit_pass(kernel *k, char **source, ke_error *err)
 {
-  kernel k = {.pass = pass, .t = *tiling, .accurate = accurate};
   ke_strbuf out = {0};
   void (**print)(kernel *, int32_t);
   ke_status status;
 
-  *source = NULL;
-  KE_TRY(check_kinds(pass, err));
-  if (tiling->tensor != KE_TENSOR_NONE) k.tensor = ke_tensor_match(pass);
-  if (tiling->scaled) k.tensor = ke_scale_match(pass);
-  print = calloc((size_t)pass->nreduce + 1, sizeof *print);
+  KE_TRY(check_kinds(k->pass, err));
+  if (k->t.tensor != KE_TENSOR_NONE) k->tensor = ke_tensor_match(k->pass);
+  if (k->t.scaled) k->tensor = ke_scale_match(k->pass);
+  print = calloc((size_t)k->pass->nreduce + 1, sizeof *print);
   if (!print) return ke_fail_memory(err);
-  status = ke_emit_open(&k.e, &pass->pair, &out, err);
+  status = ke_emit_open(&k->e, &k->pass->pair, &out, err);
   if (status == KE_OK) {
-    k.e.unroll = tiling->unroll;
-    k.e.cells = tiling->rows * tiling->step;
-    status = emit_all(&k, print, err);
+    k->e.unroll = k->t.unroll;
+    k->e.cells = k->t.rows * k->t.step;
+    status = emit_all(k, print, err);
   }
   if (status == KE_OK)
     *source = out.text;
   else
     ke_strbuf_free(&out);
-  ke_emit_close(&k.e);
+  ke_emit_close(&k->e);
   free(print);
+  return status;
+}
+
+ke_status ke_emit_cuda(const ke_pass *pass, const ke_cuda_tiling *tiling, bool accurate, char **source,
+                       ke_error *err)
+{
+  kernel k = {.pass = pass, .t = *tiling, .accurate = accurate};
+  ke_pass rest;
+  ke_dots dots;
+  ke_status status;
+
+  *source = NULL;
+  if (!tiling->terms) return emit_pass(&k, source, err);
+  if (!ke_dots_find(pass, &dots))
+    return ke_fail(err, KE_ERR_INTERNAL, -1, "a pass without products for tensor cores");
+  KE_TRY(ke_dots_pass(pass, &dots, &rest, err));
+  k.pass = &rest;
+  k.dots = &dots;
+  status = emit_pass(&k, source, err);
+  ke_dots_pass_free(&rest);
   return status;
 }

@@ -28,23 +28,28 @@ enum {
   THIN_ROWS = 4096,    /* a worker, or items are split between workers */
   PART_ITEMS = 4096,   /* items a worker then has at least */
   SPIN_NS = 2000000,   /* waiting without sleeping */
-  NAP_NS = 50000
+  NAP_NS = 50000,
+  LEAST_TERMS = 2
 };
 #define LAUNCH_MS 60.        /* by an estimate that may be three times too low */
 #define SINGLE_SPEED 2000.   /* a pair by the plan's cost over a pair on an H200, roughly */
 #define DOUBLE_SPEED 500.    /* the same where double runs at half the speed of single */
 #define USUAL_PROCESSORS 132.
-#define TENSOR_ACCURACY 1e-5f /* of what is approximate at all: run with accuracy below 2e-6 nothing is */
+#define LEAST_PAIRS 32768.   /* for products on tensor cores */
 #define SMALL_BYTES 64e6     /* up to here the device is not asked what is free: that takes as long as the call */
 
 typedef struct {
   ke_cuda_worker *w;
-  const ke_cuda_kernel *kernel;
+  const ke_cuda_kernel *kernel; /* that launches use */
+  ke_cuda_tiling plain;         /* of the pass as it is */
+  const ke_cuda_kernel *dots_kernel; /* of products on tensor cores; NULL: the pass has none for them */
+  ke_dots dots;
+  int64_t unit_rows, unit_items; /* whole row blocks and tiles of either kernel */
   int64_t row0, rows;   /* the part */
   int64_t item0, items;
   int64_t slice_rows, slice_items;   /* at most */
   int64_t launch_rows, launch_items; /* at most; whole row blocks and tiles */
-  int64_t max_blocks;                /* that the partial states of blocks allow */
+  int64_t partial_rows;              /* for which there is room in partial states of blocks */
   bool at_once;                      /* rows and items in one copy, states straight to the host */
   double *states;                    /* [state_width][rows], if the host merges; else NULL */
 
@@ -52,6 +57,7 @@ typedef struct {
   int64_t row, row_end, item, item_end;
   int64_t at_row, at_item;
   bool kept_up, red_up; /* the slice's data are on the device */
+  int kept_terms, red_terms; /* terms that they are split into there; 0: they are not */
   bool done;
   int64_t launches; /* so far */
 } part;
@@ -93,14 +99,25 @@ static int64_t round_up(int64_t n, int64_t unit)
   return parts_of(n, unit) * unit;
 }
 
+static int64_t rows_of_block(const ke_cuda_tiling *t)
+{
+  return (int64_t)t->across * t->rows;
+}
+
 static int64_t block_rows(const part *p)
 {
-  return (int64_t)p->kernel->tiling.across * p->kernel->tiling.rows;
+  return rows_of_block(&p->kernel->tiling);
+}
+
+/* Rows of a slot: those of a block, for each thread that has them. */
+static int64_t rows_of_slot(const ke_cuda_tiling *t)
+{
+  return rows_of_block(t) * t->slots;
 }
 
 static int64_t kept_ld(const part *p)
 {
-  return round_up(p->slice_rows, block_rows(p));
+  return round_up(p->slice_rows, p->unit_rows);
 }
 
 static size_t kept_bytes(const run *r, const part *p)
@@ -110,7 +127,20 @@ static size_t kept_bytes(const run *r, const part *p)
 
 static size_t item_bytes(const run *r, const part *p)
 {
-  return (size_t)p->kernel->tiling.item * (size_t)r->job->real_bytes;
+  return (size_t)p->plain.item * (size_t)r->job->real_bytes;
+}
+
+/* Bytes of a row's or an item's terms, as many as there may be, and what else tensor cores want of it. */
+static size_t terms_bytes(const part *p)
+{
+  enum { MOST_TERMS = 3 };
+
+  return p->dots_kernel ? (size_t)ke_dots_steps(&p->dots) * 16 * 2 * MOST_TERMS : 0;
+}
+
+static size_t rest_bytes(const part *p)
+{
+  return p->dots_kernel ? (size_t)p->dots_kernel->tiling.item * sizeof(float) : 0;
 }
 
 static size_t state_bytes(const run *r, const part *p)
@@ -127,12 +157,6 @@ static size_t line_up(size_t bytes)
 static cu_address red_address(const run *r, const part *p)
 {
   return p->at_once ? p->w->kept.at + line_up(kept_bytes(r, p)) : p->w->red.at;
-}
-
-/* Squares of lengths: of rows, of items, and two for the largest */
-static size_t norm_bytes(const part *p)
-{
-  return p->kernel->norms ? sizeof(float) * ((size_t)kept_ld(p) + (size_t)p->slice_items + 2) : 0;
 }
 
 static ke_status fail_interrupt(ke_error *err)
@@ -169,15 +193,11 @@ static ke_status wait_event(const run *r, cu_event event, ke_error *err)
 static void choose_slices(const run *r, part *p, double memory)
 {
   const ke_pass *pass = r->job->pass;
-  const double norm = p->kernel->norms ? 4 : 0;
-  const double row = (double)pass->kept_width * r->job->real_bytes + 16. * pass->state_width + norm;
-  const double item = (double)item_bytes(r, p) + norm, room = memory * 0.75;
-  const double slot = 8. * p->kernel->tiling.slots * (double)pass->state_width * (double)block_rows(p);
-  int64_t unit = p->kernel->tiling.tile;
+  const double row = (double)pass->kept_width * r->job->real_bytes + 16. * pass->state_width +
+                     (double)terms_bytes(p) + sizeof(float);
+  const double item = (double)(item_bytes(r, p) + terms_bytes(p) + rest_bytes(p)), room = memory * 0.75;
+  int64_t unit = p->unit_items;
 
-  p->max_blocks = memory / 4 / (2 * slot) < p->kernel->blocks ? (int64_t)(memory / 4 / (2 * slot))
-                                                              : p->kernel->blocks;
-  if (p->max_blocks < 1) p->max_blocks = 1;
   p->slice_rows = p->rows;
   p->slice_items = p->items;
   if (row * (double)p->rows + item * (double)p->items <= room) return;
@@ -185,7 +205,7 @@ static void choose_slices(const run *r, part *p, double memory)
     p->slice_items = min64(p->items, max64(1, (int64_t)(room / 2 / item) / unit) * unit);
   if (row * (double)p->rows > room / 2)
     p->slice_rows =
-        min64(p->rows, max64(1, (int64_t)(room / 2 / row) / block_rows(p)) * block_rows(p));
+        min64(p->rows, max64(1, (int64_t)(room / 2 / row) / p->unit_rows) * p->unit_rows);
 }
 
 static void choose_launches(const run *r, part *p)
@@ -196,7 +216,7 @@ static void choose_launches(const run *r, part *p)
   const double cost = r->job->pass->cost > 1 ? r->job->pass->cost : 1;
   const double ms = r->session->settings.launch_ms > 0 ? r->session->settings.launch_ms : LAUNCH_MS;
   const double pairs = 1e6 * ms / (cost / 16 / speed);
-  const int64_t unit = p->kernel->tiling.tile, block = block_rows(p);
+  const int64_t unit = p->unit_items, block = p->unit_rows;
 
   p->launch_rows = p->slice_rows;
   p->launch_items = p->slice_items;
@@ -212,25 +232,42 @@ static bool fits_at_once(const run *r, const part *p)
 {
   const size_t in = line_up(kept_bytes(r, p)) + item_bytes(r, p) * (size_t)p->items;
 
-  return p->launch_rows >= p->rows && p->launch_items >= p->items && in <= AT_ONCE_BYTES &&
+  return !p->dots_kernel && p->launch_rows >= p->rows && p->launch_items >= p->items && in <= AT_ONCE_BYTES &&
          state_bytes(r, p) <= AT_ONCE_BYTES;
 }
 
-/* No more blocks than units of work: each has slots. */
-static void choose_blocks(part *p)
+/* Rows of two slots for each of so many blocks, but no more blocks than units of work. */
+static int64_t partial_rows(const part *p, const ke_cuda_tiling *t, int64_t blocks)
 {
-  double units = (double)parts_of(p->slice_rows, block_rows(p)) *
-                 (double)parts_of(p->slice_items, p->kernel->tiling.tile);
+  const double units = (double)parts_of(p->slice_rows, rows_of_block(t)) * (double)parts_of(p->slice_items, t->tile);
 
-  if (units < (double)p->max_blocks) p->max_blocks = (int64_t)units;
+  return 2 * rows_of_slot(t) * max64(1, units < (double)blocks ? (int64_t)units : blocks);
+}
+
+/* Room for the states of all blocks at a time, if a quarter of the memory allows it. */
+static void choose_partial(const run *r, part *p, double memory)
+{
+  enum { BLOCKS_OF_PROCESSOR = 16 }; /* of a kernel that is not known yet */
+  const double most = memory / 4 / (8. * r->job->pass->state_width);
+  int64_t want = partial_rows(p, &p->kernel->tiling, p->kernel->blocks), least = 2 * rows_of_slot(&p->kernel->tiling);
+
+  if (p->dots_kernel) {
+    want = max64(want, partial_rows(p, &p->plain, BLOCKS_OF_PROCESSOR * p->w->device->processors));
+    least = max64(least, 2 * rows_of_slot(&p->plain));
+  }
+  p->partial_rows = max64(least, (double)want < most ? want : (int64_t)most);
+}
+
+/* In both kernels? */
+static bool once_is_argument(const part *p)
+{
+  return p->plain.once_here && (!p->dots_kernel || p->dots_kernel->tiling.once_here);
 }
 
 static ke_status reserve(const run *r, part *p, ke_error *err)
 {
   ke_cuda_worker *w = p->w;
   const ke_pass *pass = r->job->pass;
-  size_t slot = sizeof(double) * (size_t)p->kernel->tiling.slots * (size_t)pass->state_width *
-                (size_t)block_rows(p);
   size_t row = (size_t)pass->kept_width * (size_t)r->job->real_bytes, stage = STAGE_BYTES;
 
   if (row > stage) stage = row;
@@ -245,11 +282,18 @@ static ke_status reserve(const run *r, part *p, ke_error *err)
     KE_TRY(ke_cuda_reserve(w, &w->red, item_bytes(r, p) * (size_t)p->slice_items, err));
     KE_TRY(ke_cuda_reserve(w, &w->state, state_bytes(r, p), err));
   }
-  if (p->kernel->norms) KE_TRY(ke_cuda_reserve(w, &w->norms, norm_bytes(p), err));
   if (p->launch_items < p->items) KE_TRY(ke_cuda_reserve(w, &w->fresh, state_bytes(r, p), err));
-  KE_TRY(ke_cuda_reserve(w, &w->partial, 2 * slot * (size_t)p->max_blocks, err));
-  if (!p->kernel->tiling.once_here)
+  KE_TRY(ke_cuda_reserve(w, &w->partial, sizeof(double) * (size_t)pass->state_width * (size_t)p->partial_rows, err));
+  if (!once_is_argument(p))
     KE_TRY(ke_cuda_reserve(w, &w->once, (size_t)pass->once_width * (size_t)r->job->real_bytes, err));
+  if (p->dots_kernel) {
+    const size_t rows = (size_t)kept_ld(p), items = (size_t)round_up(p->slice_items, KE_DOTS_TILE);
+    KE_TRY(ke_cuda_reserve(w, &w->kept_terms, rows * terms_bytes(p), err));
+    KE_TRY(ke_cuda_reserve(w, &w->red_terms, items * terms_bytes(p), err));
+    KE_TRY(ke_cuda_reserve(w, &w->norms, rows * sizeof(float), err));
+    KE_TRY(ke_cuda_reserve(w, &w->rest, items * rest_bytes(p), err));
+    KE_TRY(ke_cuda_reserve(w, &w->largest, 2 * sizeof(unsigned), err));
+  }
   return KE_OK;
 }
 
@@ -274,18 +318,55 @@ static ke_status memory_limit(const run *r, ke_cuda_worker *w, double *limit, ke
   return KE_OK;
 }
 
+/* Are there products for tensor cores, and enough pairs for what splitting costs? */
+static bool wants_dots(const run *r, part *p)
+{
+  const ke_cuda_device *device = p->w->device;
+
+  return r->job->real_bytes == 4 && p->plain.tensor == KE_TENSOR_NONE && !r->session->settings.accurate && device->arch >= 80 &&
+         device->most_shared >= KE_CUDA_MOST_SHARED && p->rows >= KE_DOTS_ROWS && p->items >= KE_DOTS_TILE &&
+         (double)p->rows * (double)p->items >= LEAST_PAIRS && ke_dots_find(r->job->pass, &p->dots);
+}
+
+static int64_t multiple_of_both(int64_t a, int64_t b)
+{
+  int64_t n = a;
+
+  while (n % b) n += a;
+  return n;
+}
+
+static ke_status take_kernel(const run *r, part *p, int terms, ke_error *err)
+{
+  ke_cuda_tiling t = p->plain;
+
+  if (terms) ke_cuda_tiling_dots(r->job->pass, &p->dots, terms, &t);
+  return ke_cuda_kernel_of(r->job, p->w, &t, &r->session->settings, &p->kernel, err);
+}
+
 static ke_status prepare(const run *r, part *p, ke_error *err)
 {
   double limit;
 
-  KE_TRY(ke_cuda_kernel_of(r->job, p->w, p->rows, p->items, &r->session->settings, &p->kernel, err));
+  ke_cuda_tiling_choose(r->job->pass, r->job->real_bytes, p->w->device->arch, r->session->settings.accurate,
+                        r->job->once, p->rows, p->items, &p->plain);
+  p->unit_rows = rows_of_block(&p->plain);
+  p->unit_items = p->plain.tile;
+  if (wants_dots(r, p)) {
+    KE_TRY(take_kernel(r, p, LEAST_TERMS, err));
+    p->dots_kernel = p->kernel;
+    p->unit_rows = multiple_of_both(p->unit_rows, KE_DOTS_ROWS);
+    p->unit_items = multiple_of_both(p->unit_items, KE_DOTS_TILE);
+  } else {
+    KE_TRY(take_kernel(r, p, 0, err));
+  }
   KE_TRY(memory_limit(r, p->w, &limit, err));
   choose_slices(r, p, limit);
-  choose_blocks(p);
+  choose_partial(r, p, limit);
   choose_launches(r, p);
   p->at_once = fits_at_once(r, p);
   KE_TRY(reserve(r, p, err));
-  if (!p->kernel->tiling.once_here) {
+  if (!once_is_argument(p)) {
     size_t bytes = (size_t)r->job->pass->once_width * (size_t)r->job->real_bytes;
     CU_TRY(r->driver->upload(p->w->once.at, r->job->once, bytes, p->w->stream), "copying to the GPU");
   }
@@ -353,7 +434,7 @@ static ke_status upload_red(const run *r, part *p, ke_error *err)
   for (int64_t at = p->item, k = 0; at < p->item_end; at += n, k++) {
     n = min64(piece, p->item_end - at);
     KE_TRY(take_stage(r, p, k, &stage, err));
-    job->pack_red(job->data, p->item0 + at, n, p->w->stage[stage], p->kernel->tiling.item);
+    job->pack_red(job->data, p->item0 + at, n, p->w->stage[stage], p->plain.item);
     CU_TRY(r->driver->upload(p->w->red.at + (cu_address)(at - p->item) * item, p->w->stage[stage],
                              (size_t)n * item, p->w->stream),
            "copying to the GPU");
@@ -371,7 +452,7 @@ static ke_status upload_at_once(const run *r, part *p, ke_error *err)
   const size_t kept = line_up(kept_bytes(r, p)), red = item_bytes(r, p) * (size_t)p->items;
 
   job->pack_kept(job->data, p->row0, p->rows, to, kept_ld(p));
-  job->pack_red(job->data, p->item0, p->items, to + kept, p->kernel->tiling.item);
+  job->pack_red(job->data, p->item0, p->items, to + kept, p->plain.item);
   return ke_cuda_check(r->driver->upload(p->w->kept.at, to, kept + red, p->w->stream), "copying to the GPU", err);
 }
 
@@ -425,9 +506,6 @@ static ke_cuda_task make_task(const run *r, const part *p, int64_t nrows, int64_
                        .once = pointer(p->w->once.at),
                        .state = p->at_once ? (double *)(void *)p->w->stage[1] : pointer(p->w->state.at),
                        .partial = pointer(p->w->partial.at),
-                       .kept_norm = pointer(p->w->norms.at),
-                       .red_norm = pointer(p->w->norms.at + sizeof(float) * (size_t)kept_ld(p)),
-                       .accuracy = TENSOR_ACCURACY,
                        .kept_ld = kept_ld(p),
                        .state_ld = p->slice_rows,
                        .row0 = p->at_row,
@@ -438,10 +516,15 @@ static ke_cuda_task make_task(const run *r, const part *p, int64_t nrows, int64_
                        .tiles = parts_of(nitems, t->tile),
                        .add = add};
 
-  task.most = task.red_norm + p->slice_items;
   task.fresh = add ? pointer(p->w->fresh.at) : task.state;
   task.units = parts_of(nrows, block_rows(p)) * task.tiles;
-  task.blocks = (int)min64(task.units, p->max_blocks);
+  task.blocks = (int)min64(task.units, min64(p->partial_rows / (2 * rows_of_slot(t)), p->kernel->blocks));
+  if (t->terms) {
+    task.kept_terms = pointer(p->w->kept_terms.at);
+    task.red_terms = pointer(p->w->red_terms.at);
+    task.norms = pointer(p->w->norms.at);
+    task.rest = pointer(p->w->rest.at);
+  }
   return task;
 }
 
@@ -464,22 +547,6 @@ static ke_status launch_merge(const run *r, const part *p, ke_cuda_task *task, k
                        "starting a kernel", err);
 }
 
-/* Squares of the lengths of rows (or items) that have come, for tensor cores. */
-static ke_status launch_norms(const run *r, const part *p, int of_items, int64_t count, ke_error *err)
-{
-  enum { THREADS = 256 };
-  ke_cuda_task task = make_task(r, p, 1, 1);
-  long long n = count;
-  void *arguments[] = {&task, &of_items, &n};
-
-  if (!p->kernel->norms) return KE_OK;
-  CU_TRY(r->driver->fill((cu_address)(uintptr_t)(task.most + of_items), 0, sizeof(float), p->w->stream),
-         "clearing memory");
-  return ke_cuda_check(r->driver->launch(p->kernel->norms, (unsigned)parts_of(count, THREADS), 1, 1, THREADS, 1, 1,
-                                         0, p->w->stream, arguments, NULL),
-                       "starting a kernel", err);
-}
-
 static ke_status launch(const run *r, part *p, ke_error *err)
 {
   const ke_cuda_tiling *t = &p->kernel->tiling;
@@ -491,11 +558,83 @@ static ke_status launch(const run *r, part *p, ke_error *err)
 
   if (t->once_here && r->job->pass->once_width > 0) arguments[1] = (void *)(uintptr_t)r->job->once;
   CU_TRY(r->driver->launch(p->kernel->pairs, (unsigned)task.blocks, 1, 1,
-                           (unsigned)(t->across * t->lanes), 1, 1, 0, p->w->stream, arguments, NULL),
+                           (unsigned)(t->across * t->lanes), 1, 1, (unsigned)t->dynamic, p->w->stream,
+                           arguments, NULL),
          "starting a kernel");
   if (task.add || !all_whole(&task)) KE_TRY(launch_merge(r, p, &task, err));
   CU_TRY(r->driver->event_record(p->w->launched[p->launches++ % KE_CUDA_IN_FLIGHT], p->w->stream),
          "recording an event");
+  return KE_OK;
+}
+
+/* ---- tensor cores ---- */
+static ke_cuda_split make_split(const part *p, bool items)
+{
+  ke_cuda_split s = {.first = p->dots.kept,
+                     .from = pointer(p->w->kept.at),
+                     .row_step = 1,
+                     .column_step = kept_ld(p),
+                     .n = p->row_end - p->row,
+                     .padded = round_up(p->row_end - p->row, KE_DOTS_ROWS),
+                     .terms = pointer(p->w->kept_terms.at),
+                     .norms = pointer(p->w->norms.at),
+                     .largest = pointer(p->w->largest.at)};
+
+  if (!items) return s;
+  s.first = p->dots.red;
+  s.from = pointer(p->w->red.at);
+  s.row_step = p->plain.item;
+  s.column_step = 1;
+  s.n = p->item_end - p->item;
+  s.padded = round_up(s.n, KE_DOTS_TILE);
+  s.terms = pointer(p->w->red_terms.at);
+  s.norms = NULL;
+  s.rest = pointer(p->w->rest.at);
+  s.largest++;
+  return s;
+}
+
+static ke_status launch_split(const run *r, const part *p, cu_function kernel, bool items, int64_t each,
+                              ke_error *err)
+{
+  enum { THREADS = 256 };
+  ke_cuda_split task = make_split(p, items);
+  void *arguments[] = {&task};
+
+  return ke_cuda_check(r->driver->launch(kernel, (unsigned)parts_of(task.padded * each, THREADS), 1, 1, THREADS, 1,
+                                         1, 0, p->w->stream, arguments, NULL),
+                       "starting a kernel", err);
+}
+
+/* The lengths of rows and items, and with them the kernel that is exact enough. */
+static ke_status choose_kernel(const run *r, part *p, ke_error *err)
+{
+  const ke_cuda_worker *w = p->w;
+  unsigned bits[2];
+  float largest[2];
+  int stage;
+
+  CU_TRY(r->driver->fill(w->largest.at, 0, sizeof bits, w->stream), "clearing memory of the GPU");
+  KE_TRY(launch_split(r, p, p->dots_kernel->norms, false, 1, err));
+  KE_TRY(launch_split(r, p, p->dots_kernel->norms, true, 1, err));
+  KE_TRY(take_stage(r, p, 0, &stage, err));
+  CU_TRY(r->driver->download(w->stage[stage], w->largest.at, sizeof bits, w->stream), "copying from the GPU");
+  CU_TRY(r->driver->event_record(w->staged[stage], w->stream), "recording an event");
+  KE_TRY(wait_event(r, w->staged[stage], err));
+  memcpy(largest, w->stage[stage], sizeof largest);
+  return take_kernel(r, p, ke_dots_terms(&p->dots, (double)largest[0], (double)largest[1], r->job->once, r->session->settings.accuracy), err);
+}
+
+/* Rows and items of the slices, split for the kernel. */
+static ke_status split_slices(const run *r, part *p, ke_error *err)
+{
+  const int terms = p->kernel->tiling.terms;
+  const int64_t units = 2 * ke_dots_steps(&p->dots); /* threads a row: 256 for 128 rows and 16 components */
+
+  if (!terms) return KE_OK;
+  if (p->kept_terms != terms) KE_TRY(launch_split(r, p, p->kernel->split, false, units, err));
+  if (p->red_terms != terms) KE_TRY(launch_split(r, p, p->kernel->split, true, units, err));
+  p->kept_terms = p->red_terms = terms;
   return KE_OK;
 }
 
@@ -535,13 +674,13 @@ static ke_status step_within(const run *r, part *p, ke_error *err)
     return KE_OK;
   }
   if (p->at_once && !p->kept_up) KE_TRY(upload_at_once(r, p, err));
-  if (!p->kept_up) {
-    if (!p->at_once) KE_TRY(upload_kept(r, p, err));
-    KE_TRY(launch_norms(r, p, 0, p->row_end - p->row, err));
-  }
-  if (!p->red_up) {
-    if (!p->at_once) KE_TRY(upload_red(r, p, err));
-    KE_TRY(launch_norms(r, p, 1, p->item_end - p->item, err));
+  if (!p->kept_up && !p->at_once) KE_TRY(upload_kept(r, p, err));
+  if (!p->red_up && !p->at_once) KE_TRY(upload_red(r, p, err));
+  if (!p->kept_up) p->kept_terms = 0;
+  if (!p->red_up) p->red_terms = 0;
+  if (p->dots_kernel && (!p->kept_up || !p->red_up)) {
+    KE_TRY(choose_kernel(r, p, err));
+    KE_TRY(split_slices(r, p, err));
   }
   p->kept_up = p->red_up = true;
   if (p->launches == 0) CU_TRY(r->driver->event_record(p->w->begin, p->w->stream), "recording an event");

@@ -187,21 +187,6 @@ static void choose_tile(int64_t nkept, int64_t nred, ke_cuda_tiling *t)
 
 /* ---- tensor cores ---- */
 
-/* A block of 128 rows and a tile of 128 items: 16 warps of 32 rows and 32 items each. What tensor cores
- * cannot do, a short tile or numbers too far apart, is done one by one in the same shape. */
-static void shape_products(ke_cuda_tiling *t)
-{
-  t->across = 32;
-  t->lanes = t->slots = 16;
-  t->rows = 4;
-  t->step = 8;
-  t->steps = 1;
-  t->tile = 128;
-  t->min_blocks = 1;
-  t->unroll = 16;
-  t->kept_here = t->item_here = t->shared = false;
-}
-
 /* 4 warps of 16 rows each; a step is 8 items for a warp, 2 for a thread. */
 static void shape_wide(const ke_pass *pass, ke_cuda_tiling *t)
 {
@@ -230,14 +215,9 @@ static bool take_tensor_cores(const ke_pass *pass, const ke_tensor *tensor, int6
   enum { LEAST_PAIRS = 1 << 20, LEAST_ROWS = 128, MOST_WIDE = 128 };
 
   if ((double)nkept * (double)nred < LEAST_PAIRS || nkept < LEAST_ROWS) return false;
-  switch (tensor->kind) {
-  case KE_TENSOR_PRODUCTS: shape_products(t); return true;
-  case KE_TENSOR_WIDE:
-    if (tensor->n > MOST_WIDE || t->item > 176) return false;
-    shape_wide(pass, t);
-    return true;
-  default: return false;
-  }
+  if (tensor->kind != KE_TENSOR_WIDE || tensor->n > MOST_WIDE || t->item > 176) return false;
+  shape_wide(pass, t);
+  return true;
 }
 
 /* In single precision components are rounded already, and once more costs little; in double their differences
@@ -292,6 +272,32 @@ void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int arch, bool a
   *out = t;
 }
 
+/* 128 rows and items a tile, 8 warps; the sizes of keops_cuda_dots.h follow from `terms`. */
+void ke_cuda_tiling_dots(const ke_pass *pass, const ke_dots *dots, int terms, ke_cuda_tiling *out)
+{
+  enum { UNIT_BYTES = 4096, CHUNK = 2, RESIDENT_BYTES = 64 << 10, REST_BYTES = 8 << 10 };
+  const int steps = ke_dots_steps(dots);
+  ke_cuda_tiling t = {.real_bytes = 4, .unroll = 48, .narrow = 20, .across = 32, .lanes = 8, .rows = 4, .step = 2,
+                      .steps = 1, .tile = KE_DOTS_TILE, .min_blocks = 2, .terms = terms};
+  int rest;
+
+  t.item = t.stride = (ke_dots_rest(pass, dots) + 3) / 4 * 4;
+  t.slots = t.lanes;
+  rest = t.item * KE_DOTS_TILE * 4;
+  t.once_here = pass->once_width <= KE_CUDA_MOST_ONCE;
+  for (int32_t q = 0; q < pass->nreduce; q++)
+    if (pass->reduce[q].width > t.narrow && is_stepped(pass, KE_AT_ONCE)) t.once_here = false;
+  t.shared = rest > 0 && rest <= REST_BYTES;
+  t.resident = steps * terms * UNIT_BYTES <= RESIDENT_BYTES;
+  t.dynamic = (t.resident ? steps * terms : 2 * CHUNK * terms) * UNIT_BYTES + 2 * CHUNK * terms * UNIT_BYTES +
+              (t.shared ? 2 * rest : 0);
+  if (t.dynamic > KE_CUDA_MOST_SHARED && t.shared) {
+    t.dynamic -= 2 * rest;
+    t.shared = false;
+  }
+  *out = t;
+}
+
 bool ke_cuda_tiling_same(const ke_cuda_tiling *a, const ke_cuda_tiling *b)
 {
   return a->real_bytes == b->real_bytes && a->across == b->across && a->lanes == b->lanes &&
@@ -299,5 +305,6 @@ bool ke_cuda_tiling_same(const ke_cuda_tiling *a, const ke_cuda_tiling *b)
          a->item == b->item && a->min_blocks == b->min_blocks && a->unroll == b->unroll &&
          a->narrow == b->narrow && a->kept_here == b->kept_here && a->item_here == b->item_here &&
          a->once_here == b->once_here && a->shared == b->shared && a->stride == b->stride &&
-         a->slots == b->slots && a->tensor == b->tensor && a->scaled == b->scaled;
+         a->slots == b->slots && a->tensor == b->tensor && a->scaled == b->scaled && a->terms == b->terms &&
+         a->resident == b->resident && a->dynamic == b->dynamic;
 }

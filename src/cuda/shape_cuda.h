@@ -2,6 +2,7 @@
 #ifndef KE_SHAPE_CUDA_H
 #define KE_SHAPE_CUDA_H
 
+#include "dots_cuda.h"
 #include "tensor_cuda.h"
 
 #include <stdbool.h>
@@ -26,7 +27,12 @@ typedef struct {
   int slots;      /* threads that share a row's items and have sums of their own */
   ke_tensor_kind tensor; /* what tensor cores do */
   bool scaled; /* the root of a scale below 0 goes into components (ke_scale_match) */
+  int terms;     /* of a component on tensor cores (dots_cuda.h); 0: the pass as it is */
+  bool resident; /* the rows' terms stay in shared memory */
+  int dynamic;   /* bytes of shared memory that a launch asks for */
 } ke_cuda_tiling;
+
+enum { KE_CUDA_MOST_SHARED = 100 << 10 }; /* bytes of shared memory, at most, that kernels on tensor cores ask for */
 
 enum { KE_CUDA_MOST_ONCE = 64 }; /* values of once[] that can be an argument */
 
@@ -35,6 +41,8 @@ void ke_cuda_tiling_choose(const ke_pass *pass, int real_bytes, int arch, bool a
                            int64_t nkept, int64_t nred, ke_cuda_tiling *out);
 /* Are a row's accumulators too many for registers? */
 bool ke_cuda_wide(const ke_cuda_tiling *tiling, const ke_reduce *r);
+/* Products on tensor cores. */
+void ke_cuda_tiling_dots(const ke_pass *pass, const ke_dots *dots, int terms, ke_cuda_tiling *out);
 bool ke_cuda_tiling_same(const ke_cuda_tiling *a, const ke_cuda_tiling *b);
 
 #endif

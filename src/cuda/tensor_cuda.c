@@ -3,7 +3,7 @@
 
 #include "op.h"
 
-enum { LEAST_PRODUCTS = 17, LEAST_COLUMNS = 21 }; /* fewer are done sooner one by one */
+enum { LEAST_COLUMNS = 21 }; /* fewer are done sooner one by one */
 
 static bool is_temp(const ke_place *p, int32_t temp)
 {
@@ -43,24 +43,18 @@ static bool is_score(const ke_pass *pass, int32_t temp)
   return false;
 }
 
-/* ---- inner products ---- */
+/* ---- squared distances ---- */
 
-/* sum of (kept - red)^2 or of kept * red, over neighbouring components of both */
-static bool match_fold(const ke_instr *fold, int32_t least, ke_tensor *t)
+/* sum of (kept - red)^2 over neighbouring components of both */
+static bool match_fold(const ke_instr *fold, ke_tensor *t)
 {
   const ke_instr *body = fold + 1, *second = fold + 2;
   const ke_place *x = &body->src[0], *y = &body->src[1];
 
-  if (fold->op != KE_I_FOLD || fold->fold != KE_FOLD_SUM || fold->keep || fold->n < least) return false;
+  if (fold->op != KE_I_FOLD || fold->fold != KE_FOLD_SUM || fold->keep || fold->len != 2) return false;
+  if (body->op != KE_OP_Subtract || second->op != KE_OP_Square || !is_temp(&second->src[0], body->dst)) return false;
+  if (!is_temp(&fold->src[0], second->dst)) return false;
   if (x->kind != KE_AT_KEPT) x = &body->src[1], y = &body->src[0];
-  if (fold->len == 1 && body->op == KE_OP_Mult)
-    t->square = false;
-  else if (fold->len == 2 && body->op == KE_OP_Subtract && second->op == KE_OP_Square &&
-           is_temp(&second->src[0], body->dst))
-    t->square = true;
-  else
-    return false;
-  if (!is_temp(&fold->src[0], fold[fold->len].dst)) return false;
   if (x->kind != KE_AT_KEPT || y->kind != KE_AT_RED) return false;
   if (!steps_by_one(x, fold->depth) || !steps_by_one(y, fold->depth)) return false;
   t->n = fold->n;
@@ -86,21 +80,6 @@ static bool is_exponent(const ke_pass *pass, int32_t temp, int32_t *scale)
     if (ins->op == KE_I_FOLD) i += ins->len;
   }
   return found == 1 && uses_of(p, temp) == 1 && !is_score(pass, temp);
-}
-
-static bool match_products(const ke_pass *pass, ke_tensor *t)
-{
-  const ke_program *p = &pass->pair;
-
-  for (int32_t i = 0; i < p->nhead; i++) {
-    if (match_fold(&p->code[i], LEAST_PRODUCTS, t) && (!t->square || is_exponent(pass, p->code[i].dst, &t->scale))) {
-      t->kind = KE_TENSOR_PRODUCTS;
-      t->fold = i;
-      return true;
-    }
-    if (p->code[i].op == KE_I_FOLD) i += p->code[i].len;
-  }
-  return false;
 }
 
 /* ---- wide sums ---- */
@@ -138,7 +117,7 @@ ke_tensor ke_tensor_match(const ke_pass *pass)
 {
   ke_tensor t = {.kind = KE_TENSOR_NONE};
 
-  if (pass->kind != KE_PASS_PAIRS || pass->ranged || match_wide(pass, &t) || match_products(pass, &t)) return t;
+  if (pass->kind != KE_PASS_PAIRS || pass->ranged || match_wide(pass, &t)) return t;
   return (ke_tensor){.kind = KE_TENSOR_NONE};
 }
 
@@ -168,7 +147,7 @@ ke_tensor ke_scale_match(const ke_pass *pass)
   ke_tensor t = none;
   int others = 0;
 
-  if (pass->kind != KE_PASS_PAIRS || p->nhead < 3 || !match_fold(&p->code[0], 1, &t) || !t.square) return none;
+  if (pass->kind != KE_PASS_PAIRS || p->nhead < 3 || !match_fold(&p->code[0], &t)) return none;
   if (!is_exponent(pass, p->code[0].dst, &t.scale)) return none;
   for (int32_t i = 0; i < p->ncode; i++)
     for (int k = 0; k < arity_of(&p->code[i]); k++) others += touches(&t, &p->code[i].src[k]);
@@ -176,6 +155,6 @@ ke_tensor ke_scale_match(const ke_pass *pass)
   for (int32_t q = 0; q < pass->nreduce; q++)
     if (pass->reduce[q].kind == KE_RED_SUMEXP) others += touches(&t, &pass->reduce[q].score);
   if (others != 3) return none; /* two in the fold, one in the exponent */
-  t.kind = KE_TENSOR_PRODUCTS;
+  t.kind = KE_TENSOR_SCALED;
   return t;
 }

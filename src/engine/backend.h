@@ -106,7 +106,8 @@ typedef struct {
   int ndevice;
   double memory; /* bytes a device may be used for; 0: most of what is free */
   double launch_ms; /* that a launch may take by estimate; 0: enough for Ctrl-C to be answered soon */
-  bool accurate; /* no approximate functions in single precision */
+  double accuracy; /* relative error that is allowed in single precision */
+  bool accurate;   /* no approximate functions there */
   const char *hint; /* a folder of CUDA, or NULL */
   ke_compile_settings compile;
 } ke_gpu_settings;

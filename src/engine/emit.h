@@ -42,7 +42,6 @@ typedef struct {
   int nest;       /* number of the loop nest open or last closed */
   int open;       /* its axes, or -1: none is open */
   unsigned loops; /* depths whose counter runs */
-  const ke_instr *given; /* a fold that is not printed: its values are given[r][v]; NULL: none */
 } ke_emit;
 
 /* Text, unless dry. */
