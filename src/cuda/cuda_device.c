@@ -159,11 +159,12 @@ ke_status ke_cuda_worker_of(int number, int nth, ke_cuda_worker **out, ke_error 
 }
 
 /* ---- memory ---- */
-enum { BUFFERS = 6 };
+enum { BUFFERS = 7 };
 
 static void buffers_of(ke_cuda_worker *w, ke_cuda_buffer *list[BUFFERS])
 {
-  ke_cuda_buffer *all[BUFFERS] = {&w->kept, &w->red, &w->once, &w->state, &w->fresh, &w->partial};
+  ke_cuda_buffer *all[BUFFERS] = {&w->kept, &w->red, &w->once, &w->state, &w->fresh, &w->partial,
+                                  &w->ranges};
 
   for (int k = 0; k < BUFFERS; k++) list[k] = all[k];
 }

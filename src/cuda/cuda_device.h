@@ -27,7 +27,7 @@ typedef struct {
   ke_cuda_device *device;
   int nth; /* of those of its device */
   cu_stream stream;
-  ke_cuda_buffer kept, red, once, state, fresh, partial;
+  ke_cuda_buffer kept, red, once, state, fresh, partial, ranges;
   char *stage[KE_CUDA_STAGES]; /* pinned, `stage_bytes` each */
   size_t stage_bytes;
   cu_event staged[KE_CUDA_STAGES];      /* the copy from or to a stage is done */

@@ -607,6 +607,7 @@ static void emit_sizes(kernel *k)
   KE_LINE(e, "#define KE_SHARED %d", t->shared);
   if (wants_table(k)) KE_LINE(e, "#define KE_EXP2_TABLE 1");
   if (in_slot(k)) KE_LINE(e, "#define KE_IN_SLOT 1");
+  if (pass->ranged) KE_LINE(e, "#define KE_RANGED 1");
   KE_LINE(e, "enum { RT = %d, S = %d, BLOCK = RT * S, R = %d, ROWS_OF_BLOCK = RT * R, JR_OF_STEP = %d,",
           t->across, t->lanes, t->rows, t->step);
   KE_LINE(e, "  UN = %d, T = %d, MIN_BLOCKS = %d,", t->steps, t->tile, t->min_blocks);
@@ -620,7 +621,6 @@ static ke_status check_kinds(const ke_pass *pass, ke_error *err)
 {
   if (pass->kind != KE_PASS_PAIRS)
     return ke_fail(err, KE_ERR_INTERNAL, -1, "a pass that scatters has no kernel");
-  if (pass->ranged) return ke_fail(err, KE_ERR_DEVICE, -1, "ranges are not available on GPUs");
   for (int32_t q = 0; q < pass->nreduce; q++)
     if (!text_of(pass->reduce[q].kind))
       return ke_fail(err, KE_ERR_DEVICE, -1, "this reduction (kind %d) is not available on GPUs",

@@ -14,6 +14,7 @@
 
 #include "keops_cuda_task.h"
 #include "load_cuda.h"
+#include "ranges_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,16 +36,19 @@ enum {
 typedef struct {
   ke_cuda_worker *w;
   const ke_cuda_kernel *kernel;
+  const ke_ranges *ranges;
   int64_t row0, rows;   /* the part */
   int64_t item0, items;
   int64_t slice_rows, slice_items;   /* at most */
   int64_t launch_rows, launch_items; /* at most; whole row blocks and tiles */
+  double launch_pairs;               /* roughly, at most */
   int64_t max_blocks;                /* that the partial states of blocks allow */
   double *states;                    /* [state_width][rows], if the host merges; else NULL */
 
   /* where it is: slices [row, row_end) x [item, item_end) of the part, a launch in it */
   int64_t row, row_end, item, item_end;
   int64_t at_row, at_item;
+  int64_t now_rows; /* of the last launch */
   bool kept_up, red_up; /* the slice's data are on the device */
   bool done;
   int64_t launches; /* so far */
@@ -94,7 +98,7 @@ static int64_t block_rows(const part *p)
 
 static int64_t kept_ld(const part *p)
 {
-  return round_up(p->slice_rows, block_rows(p));
+  return round_up(p->slice_rows, block_rows(p)) + (p->ranges ? block_rows(p) : 0); /* blocks begin anywhere */
 }
 
 static size_t kept_bytes(const run *r, const part *p)
@@ -174,6 +178,7 @@ static void choose_launches(const run *r, part *p)
   const double pairs = 1e6 * ms / (cost / 16 / speed);
   const int64_t unit = p->kernel->tiling.tile, block = block_rows(p);
 
+  p->launch_pairs = pairs;
   p->launch_rows = p->slice_rows;
   p->launch_items = p->slice_items;
   if ((double)p->slice_rows * (double)p->slice_items <= pairs) return;
@@ -184,13 +189,13 @@ static void choose_launches(const run *r, part *p)
   p->launch_items = max64(1, (int64_t)(pairs / (double)p->launch_rows) / unit) * unit;
 }
 
-/* No more blocks than units of work: each has slots. */
+/* No more blocks than units of work: each has slots. (Of ranges there may be more units, of less work.) */
 static void choose_blocks(part *p)
 {
   double units = (double)parts_of(p->slice_rows, block_rows(p)) *
                  (double)parts_of(p->slice_items, p->kernel->tiling.tile);
 
-  if (units < (double)p->max_blocks) p->max_blocks = (int64_t)units;
+  if (!p->ranges && units < (double)p->max_blocks) p->max_blocks = (int64_t)units;
 }
 
 static ke_status reserve(const run *r, part *p, ke_error *err)
@@ -239,9 +244,11 @@ static ke_status memory_limit(const run *r, ke_cuda_worker *w, double *limit, ke
 
 static ke_status prepare(const run *r, part *p, ke_error *err)
 {
+  int64_t rows = p->rows, items = p->items;
   double limit;
 
-  KE_TRY(ke_cuda_kernel_of(r->job, p->w, p->rows, p->items, &r->session->settings, &p->kernel, err));
+  if (p->ranges) ke_cuda_usual_cluster(p->ranges, &rows, &items);
+  KE_TRY(ke_cuda_kernel_of(r->job, p->w, rows, items, &r->session->settings, &p->kernel, err));
   KE_TRY(memory_limit(r, p->w, &limit, err));
   choose_slices(r, p, limit);
   choose_blocks(p);
@@ -384,10 +391,41 @@ static ke_cuda_task make_task(const run *r, const part *p, int64_t nrows, int64_
   return task;
 }
 
+/* Tables of what the launch's rows see, to the device. */
+static ke_status take_ranges(const run *r, const part *p, ke_cuda_task *task, ke_error *err)
+{
+  const int64_t row = p->row0 + p->row + p->at_row, item = p->item0 + p->item + p->at_item;
+  const ke_cuda_window window = {row, row + task->nrows, item, item + task->nitems};
+  ke_cuda_worker *w = p->w;
+  ke_cuda_seen seen;
+  size_t rows, items;
+  ke_status st = KE_OK;
+
+  KE_TRY(ke_cuda_see(p->ranges, &window, block_rows(p), p->kernel->tiling.tile, &seen, err));
+  rows = sizeof *seen.rows * (size_t)(seen.nrows + 1);
+  items = sizeof *seen.items * (size_t)seen.nitems;
+  if (rows + items > w->ranges.size) /* the last launch may read it still */
+    st = ke_cuda_check(r->driver->stream_wait(w->stream), "waiting for a GPU", err);
+  if (st == KE_OK) st = ke_cuda_reserve(w, &w->ranges, rows + items, err);
+  if (st == KE_OK)
+    st = ke_cuda_check(r->driver->upload(w->ranges.at, seen.rows, rows, w->stream), "copying to the GPU", err);
+  if (st == KE_OK && items > 0)
+    st = ke_cuda_check(r->driver->upload(w->ranges.at + rows, seen.items, items, w->stream), "copying to the GPU",
+                       err);
+  task->rows = pointer(w->ranges.at);
+  task->items = pointer(w->ranges.at + rows);
+  task->row_blocks = seen.nrows;
+  task->tiles = seen.most_tiles;
+  task->units = seen.units;
+  task->blocks = (int)min64(task->units, p->max_blocks);
+  ke_cuda_seen_free(&seen); /* the copy has been taken: it is no pinned memory */
+  return st;
+}
+
 /* Does each block have whole row blocks to itself? */
 static bool all_whole(const ke_cuda_task *task)
 {
-  return task->units % task->blocks == 0 && task->units / task->blocks % task->tiles == 0;
+  return !task->rows && task->units % task->blocks == 0 && task->units / task->blocks % task->tiles == 0;
 }
 
 static ke_status launch_merge(const run *r, const part *p, ke_cuda_task *task, ke_error *err)
@@ -403,15 +441,27 @@ static ke_status launch_merge(const run *r, const part *p, ke_cuda_task *task, k
                        "starting a kernel", err);
 }
 
+/* Rows of the next launch: with ranges, as many as have work for one. */
+static int64_t rows_of_launch(const part *p)
+{
+  const ke_cuda_window rest = {p->row0 + p->row + p->at_row, p->row0 + p->row_end, p->item0 + p->item,
+                               p->item0 + p->item_end};
+
+  if (p->ranges && p->launch_items == p->slice_items) return ke_cuda_rows_within(p->ranges, &rest, p->launch_pairs);
+  return min64(p->launch_rows, p->row_end - p->row - p->at_row);
+}
+
 static ke_status launch(const run *r, part *p, ke_error *err)
 {
   const ke_cuda_tiling *t = &p->kernel->tiling;
-  int64_t nrows = min64(p->launch_rows, p->row_end - p->row - p->at_row);
+  int64_t nrows = rows_of_launch(p);
   int64_t nitems = min64(p->launch_items, p->item_end - p->item - p->at_item);
   ke_cuda_task task = make_task(r, p, nrows, nitems);
   double none = 0;
   void *arguments[] = {&task, &none};
 
+  p->now_rows = nrows;
+  if (p->ranges) KE_TRY(take_ranges(r, p, &task, err));
   if (t->once_here && r->job->pass->once_width > 0) arguments[1] = (void *)(uintptr_t)r->job->once;
   CU_TRY(r->driver->launch(p->kernel->pairs, (unsigned)task.blocks, 1, 1,
                            (unsigned)(t->across * t->lanes), 1, 1, 0, p->w->stream, arguments, NULL),
@@ -430,7 +480,7 @@ static void next_launch(part *p)
   p->at_item += p->launch_items;
   if (p->item + p->at_item < p->item_end) return;
   p->at_item = 0;
-  p->at_row += p->launch_rows;
+  p->at_row += p->now_rows;
   if (p->row + p->at_row < p->row_end) return;
   p->at_row = 0;
   p->item = p->item_end;
@@ -532,7 +582,7 @@ static void cut(run *r)
 
     begin = whole / n * k + min64(whole % n, k);
     end = whole / n * (k + 1) + min64(whole % n, k + 1);
-    *p = (part){.w = r->session->worker[k], .rows = job->nkept, .items = job->nred};
+    *p = (part){.w = r->session->worker[k], .ranges = job->ranges, .rows = job->nkept, .items = job->nred};
     if (r->by_items)
       p->item0 = begin, p->items = end - begin;
     else
@@ -603,6 +653,7 @@ ke_status ke_cuda_run(void *session, const ke_pairs_job *job, ke_error *err)
   r->job = job;
   r->session = session;
   st = ke_cuda_start(&r->driver, &count, err);
+  if (st == KE_OK && job->ranges) st = ke_cuda_check_ranges(job->ranges, job->nkept, job->nred, err);
   if (st == KE_OK) {
     cut(r);
     st = prepare_parts(r, err);

@@ -8,8 +8,8 @@ skip_without_nvrtc <- function() {
   skip_if(nzchar(Sys.getenv("FAKE_CUDA")), "NVRTC is a fake: it compiles in the other tests")
 }
 
-cuda_bytes <- function(formula, args, precision, m = 1e5, n = 1e5) {
-  handle <- keops:::engine_formula(formula, args)$handle
+cuda_bytes <- function(formula, args, precision, m = 1e5, n = 1e5, ranged = FALSE) {
+  handle <- keops:::engine_formula(formula, args, ranged = ranged)$handle
   keops:::engine_cuda_source(handle, precision, m, n, arch = 90L)
 }
 
@@ -93,6 +93,15 @@ test_that("NVRTC compiles every reduction in every shape of kernel", {
   }
 })
 
+test_that("NVRTC compiles every reduction over ranges", {
+  skip_without_nvrtc()
+  for (name in gpu_reductions) {
+    more <- if (grepl("Weight|SoftMax", name)) ",y" else if (grepl("KMin", name)) ",100" else ""
+    formula <- sprintf("%s_Reduction(SqDist(x,y)%s,1)", name, more)
+    expect_compiles(formula, c("x=Vi(3)", "y=Vj(3)"), "single", m = 500, n = 500, ranged = TRUE)
+  }
+})
+
 test_that("NVRTC's message and the source come with a failure", {
   skip_without_nvrtc()
   handle <- keops:::engine_formula("Sum_Reduction(x*y,1)", c("x=Vi(1)", "y=Vj(1)"))$handle
@@ -170,6 +179,45 @@ test_that("one device named twice works like two: rows are split, or items where
   both <- list(keops.device = c("gpu:0", "gpu:0"))
   expect_as_on_cpu(both, list(c(9000, 200), c(9, 9000), c(1, 1)), c("sum", "down", "lse", "arg", "param", "few"))
   expect_as_on_cpu(c(both, keops.gpu_memory = 60000), list(c(9000, 700), c(9, 9000)), c("sum", "lse"))
+})
+
+# Clusters of 1 to `most` rows that see about a share `p` of those of the other side; some see nothing.
+cuda_ranges <- function(m, n, most, p) {
+  labels <- function(n) rep(seq_len(n), sample(most, n, replace = TRUE))[seq_len(n)]
+  i <- labels(m)
+  j <- labels(n)
+  keep <- matrix(runif(max(i) * max(j)) < p, max(i))
+  if (nrow(keep) > 2) keep[2, ] <- FALSE
+  keops_ranges(i, j, keep)
+}
+
+range_formulas <- c(cuda_formulas[c("sum", "wide", "down", "lse", "min", "param", "many")],
+                    few = "KMin_ArgKMin_Reduction(SqDist(x,y),5,0)",
+                    grad = "Grad(LogSumExp_Reduction(-SqDist(x,y)*b,1),y,e)",
+                    second = "Grad(Grad(Sum_Reduction(Exp(-SqDist(x,y))*b,1),y,e),x,y)",
+                    count = "Sum_Reduction(1,0)")
+
+test_that("ranges give the CPU's answers: in slices, short launches and on two devices too", {
+  skip_without_gpu()
+  set.seed(6)
+  ways <- list(list(), list(keops.gpu_launch = 1e-6), list(keops.gpu_memory = 60000),
+               list(keops.device = c("gpu:0", "gpu:0")))
+  shapes <- list(list(90, 700, 40, 0.4), list(5000, 300, 700, 0.5), list(12, 9000, 300, 0.3))
+  for (way in ways) for (shape in shapes) {
+    m <- shape[[1]]
+    n <- shape[[2]]
+    data <- cuda_data(m, n)
+    ranges <- do.call(cuda_ranges, shape)
+    for (name in if (length(way)) c("sum", "min", "few") else names(range_formulas)) {
+      for (precision in c("double", "single")) {
+        op <- keops_kernel(range_formulas[[name]], cuda_args, precision = precision)
+        reference <- flat(op(data, ranges = ranges, device = "cpu", backend = "interpreted"))
+        out <- with_options(modifyList(on_gpu, way), flat(op(data, ranges = ranges)))
+        expect_close(out, reference, tol(precision), scale = max(1, abs(reference[is.finite(reference)])),
+                     label = sprintf("%s, %d x %d, %s, %s", name, m, n, precision, toString(names(way))))
+      }
+    }
+  }
 })
 
 test_that("no items, no rows", {
