@@ -615,6 +615,8 @@ static void emit_sizes(kernel *k)
           pass->red_width, t->item, pass->state_width);
   KE_LINE(e, "#include \"keops_cuda.h\"");
   if (any_kind(k, KE_RED_KMIN)) KE_LINE(e, "#include \"keops_cuda_least.h\"");
+  if (e->used[KE_OP_Polygamma] || e->used[KE_OP_BesselK] || e->used[KE_OP_Matern])
+    KE_LINE(e, "#include \"keops_cuda_special.h\"");
 }
 
 static ke_status check_kinds(const ke_pass *pass, ke_error *err)
@@ -623,16 +625,7 @@ static ke_status check_kinds(const ke_pass *pass, ke_error *err)
     return ke_fail(err, KE_ERR_INTERNAL, -1, "a pass that scatters has no kernel");
   for (int32_t q = 0; q < pass->nreduce; q++)
     if (!text_of(pass->reduce[q].kind))
-      return ke_fail(err, KE_ERR_DEVICE, -1, "this reduction (kind %d) is not available on GPUs",
-                     (int)pass->reduce[q].kind);
-  for (int32_t k = 0; k < pass->pair.ncode; k++)
-    switch (pass->pair.code[k].op) {
-    case KE_OP_Polygamma:
-    case KE_OP_BesselK:
-    case KE_OP_Matern:
-      return ke_fail(err, KE_ERR_DEVICE, -1, "%s is not available on GPUs", ke_ops[pass->pair.code[k].op].name);
-    default: break;
-    }
+      return ke_fail(err, KE_ERR_INTERNAL, -1, "a reduction (kind %d) that has no kernel", (int)pass->reduce[q].kind);
   return KE_OK;
 }
 

@@ -34,6 +34,7 @@ static inline double __hiloint2double(int high, int low)
 {
   return __longlong_as_double((long long)((unsigned long long)(unsigned)high << 32 | (unsigned)low));
 }
+static inline double __dmul_rn(double a, double b) { return a * b; }
 static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 static inline double rsqrt(double x) { return 1 / sqrt(x); }
 

@@ -13,7 +13,6 @@ cuda_bytes <- function(formula, args, precision, m = 1e5, n = 1e5, ranged = FALS
   keops:::engine_cuda_source(handle, precision, m, n, arch = 90L)
 }
 
-not_on_gpus <- c("Polygamma", "BesselK", "Matern")
 gpu_reductions <- c("Sum", "Min", "Max", "ArgMin", "ArgMax", "Min_ArgMin", "Max_ArgMax", "LogSumExp", "LogSumExpWeight",
                     "SumSoftMaxWeight", "SoftMax", "Max_SumShiftExp", "Max_SumShiftExpWeight", "KMin", "ArgKMin",
                     "KMin_ArgKMin")
@@ -32,7 +31,7 @@ test_that("NVRTC compiles every operation and its gradient", {
   args <- c("a=Vi(1)", "b=Vj(1)", "c=Vj(1)", "e=Vi(1)")
   operands <- c("a+b", "a+b,b", "a+b,b,c")
   for (arity in 1:3) {
-    names <- setdiff(ops$name[scalar & ops$arity == arity], not_on_gpus)
+    names <- ops$name[scalar & ops$arity == arity]
     for (some in split(names, (seq_along(names) - 1) %/% 6)) {
       sum <- paste(sprintf("%s(%s)", some, operands[arity]), collapse = "+")
       for (precision in c("single", "double")) expect_compiles(sprintf("Sum_Reduction(%s,1)", sum), args, precision)
@@ -40,19 +39,6 @@ test_that("NVRTC compiles every operation and its gradient", {
       expect_compiles(sprintf("Grad(Sum_Reduction(%s,1),a,e)", sum), args, "single", zero = TRUE)
     }
   }
-})
-
-test_that("what GPUs do not have yet is refused, not compiled", {
-  skip_without_nvrtc()
-  refused <- function(text, args = c("x=Vi(1)", "y=Vj(1)")) {
-    e <- tryCatch(cuda_bytes(text, args, "double"), error = identity)
-    expect_s3_class(e, "keops_error_device")
-    expect_match(conditionMessage(e), "not available on GPUs", label = text)
-  }
-  for (name in not_on_gpus) {
-    refused(sprintf("Sum_Reduction(%s(x+y%s),1)", name, if (name == "Matern") ",1.5,0" else ",1"))
-  }
-  refused("Grad(Sum_Reduction(Digamma(x+y),1),x,x)")
 })
 
 test_that("NVRTC compiles every operation that moves or packs components", {
@@ -218,6 +204,36 @@ test_that("ranges give the CPU's answers: in slices, short launches and on two d
       }
     }
   }
+})
+
+test_that("functions with an order are the CPU's to a few units of the last place, in any order", {
+  skip_without_gpu()
+  set.seed(7)
+  grid <- expand.grid(x = c(1e-300, 1e-20, 0.01, 0.7, 1.99, 2, 2.5, 30, 700, 11000), n = c(0, 0.3, 0.5, 1, 2.5, 7, 33.3, 150, 999.5))
+  grid <- rbind(grid, data.frame(x = exp(runif(300, -7, 5)), n = runif(300, 0, 8)))
+  whole <- transform(grid, n = floor(n))
+  left <- transform(whole, x = -x - 0.3, n = 2 * pmin(floor(n / 2), 4) + 1) # odd orders have no zeros there
+  edges <- expand.grid(x = c(0, -0.5, -1, Inf, -Inf, NaN), n = c(0, 1, 2, 1.5, -1, 2000, NaN))
+  run <- function(text, at, ...) {
+    keops_kernel(sprintf("Sum_Reduction(%s,1)", text), c("x=Vi(1)", "n=Vi(1)", "z=Vj(1)"), ...)(list(at$x, at$n, 1))
+  }
+  expect_few_ulp <- function(text, at) {
+    for (precision in c("double", "single")) {
+      reference <- run(text, at, precision = precision, backend = "interpreted")
+      out <- run(text, at, precision = precision, device = "gpu")
+      few <- (if (precision == "double") 4 * 2^-52 else 2 * 2^-23) * abs(reference)
+      tiny <- if (precision == "double") 2^-1070 else 2^-125
+      same <- is.nan(out) == is.nan(reference) & (is.nan(out) | out == reference | abs(out - reference) <= few + tiny)
+      bad <- which(!same)[seq_len(min(3, sum(!same)))]
+      expect_true(all(same), label = paste(text, precision, toString(sprintf(
+        "%.17g, %.17g: %.17g is not %.17g", at$x[bad], at$n[bad], out[bad], reference[bad]))))
+    }
+  }
+  for (at in list(grid, edges)) {
+    expect_few_ulp("BesselK(x*z,n)", at)
+    for (m in 0:2) expect_few_ulp(sprintf("Matern(x*z,n,%d)", m), at)
+  }
+  for (at in list(whole, left, edges[edges$x != -0.5 | edges$n != 2, ])) expect_few_ulp("Polygamma(x*z,n)", at)
 })
 
 test_that("no items, no rows", {
