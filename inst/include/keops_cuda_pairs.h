@@ -8,8 +8,8 @@
  *
  * Units of work are (row block, tile), rows slowest; each block has an equal share of them in a row. A row
  * block that one block has for itself goes to `fresh`; states of others go to slots, and ke_merge makes
- * them one, in the order of the items. So the result depends on sizes and the number of blocks only.
- * With KE_RANGED, tables say what row blocks and their tiles are; else all rows see all items. */
+ * them one, in the order of the items. So the result depends on sizes and the number of blocks only. */
+#include "keops_cuda_blocks.h"
 
 /* First unit of block g, 0 <= g <= blocks; and the block that has unit u */
 K_INLINE llong share_of(const ke_cuda_task &task, llong g)
@@ -20,75 +20,6 @@ K_INLINE llong owner_of(const ke_cuda_task &task, llong u)
 {
   return ((u + 1) * task.blocks - 1) / task.units;
 }
-
-/* Rows [row, row + nrows) of the launch; its tiles are the units from `unit` on */
-typedef struct {
-  llong row, nrows, unit, tiles;
-#ifdef KE_RANGED
-  llong item, nitems;
-#endif
-} ke_row_block;
-
-#ifdef KE_RANGED
-K_INLINE ke_row_block row_block(const ke_cuda_task &task, llong b)
-{
-  const ke_cuda_rows *rows = task.rows + b;
-  return {rows->row, rows->nrows, rows->unit, rows[1].unit - rows->unit, rows->item, rows->nitems};
-}
-/* The last of n entries whose member is not above `value`; the first one's is not */
-#define K_LAST_NOT_ABOVE(table, n, member, value)                                                  \
-  llong low = 0, high = (n) - 1;                                                                   \
-  while (low < high) {                                                                             \
-    const llong middle = low + (high - low + 1) / 2;                                               \
-    if ((table)[middle].member <= (value))                                                         \
-      low = middle;                                                                                \
-    else                                                                                           \
-      high = middle - 1;                                                                           \
-  }
-K_INLINE ke_row_block block_of_unit(const ke_cuda_task &task, llong u)
-{
-  K_LAST_NOT_ABOVE(task.rows, task.row_blocks, unit, u)
-  return row_block(task, low);
-}
-K_INLINE ke_row_block block_of_row(const ke_cuda_task &task, llong row)
-{
-  K_LAST_NOT_ABOVE(task.rows, task.row_blocks, row, row)
-  return row_block(task, low);
-}
-/* Items of tile t: the first, and how many; none where the rows see nothing */
-K_INLINE int take_tile(const ke_cuda_task &task, const ke_row_block &block, llong t, llong &first)
-{
-  const ke_cuda_items *items = task.items + block.item;
-  llong n;
-
-  first = 0;
-  if (block.nitems == 0) return 0;
-  K_LAST_NOT_ABOVE(items, block.nitems, tile, t)
-  n = (t - items[low].tile) * T;
-  first = items[low].first + n;
-  n = items[low].n - n;
-  return n < T ? (int)n : T;
-}
-#else
-K_INLINE ke_row_block row_block(const ke_cuda_task &task, llong b)
-{
-  const llong left = task.nrows - b * ROWS_OF_BLOCK;
-  return {b * ROWS_OF_BLOCK, left < ROWS_OF_BLOCK ? left : ROWS_OF_BLOCK, b * task.tiles, task.tiles};
-}
-K_INLINE ke_row_block block_of_unit(const ke_cuda_task &task, llong u)
-{
-  return row_block(task, u / task.tiles);
-}
-K_INLINE ke_row_block block_of_row(const ke_cuda_task &task, llong row)
-{
-  return row_block(task, row / ROWS_OF_BLOCK);
-}
-K_INLINE int take_tile(const ke_cuda_task &task, const ke_row_block &, llong t, llong &first)
-{
-  first = t * T;
-  return task.nitems - first < T ? (int)(task.nitems - first) : T;
-}
-#endif
 
 /* States in a slot: those of S threads a row, of which the first holds the sum in the end */
 K_INLINE double *slot_at(const ke_cuda_task &task, llong slot, int lane, int row)
@@ -146,7 +77,7 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
     acc_start(a);
     for (llong t = t0; t < t1; t++) {
       llong first;
-      const int n = take_tile(task, block, t, first);
+      const int n = items_of_tile(task, block, t, first);
       const real *tile = (const real *)task.red + (task.i0 + first) * RWP;
 #if KE_SHARED
       const float4 *from = (const float4 *)tile;
