@@ -180,18 +180,18 @@ K_INLINE void add_products(ke_acc &a, const ke_kept &kept, const float (&sum)[2]
   acc_settle(a);
 }
 
-K_INLINE void add_items(ke_acc &a, const ke_kept &kept, llong row_block, llong t0, llong t1,
+K_INLINE void add_items(ke_acc &a, const ke_kept &kept, const ke_row_block &rows, llong t0, llong t1,
                         const real, const ke_once &once, const ke_cuda_task &task)
 {
   K_DYNAMIC_SHARED(k_quad, memory);
   k_quad *const of_kept = memory, *const of_red = memory + KEPT_UNITS;
   real *const of_rest = (real *)(of_red + 2 * CHUNK_UNITS);
-  const llong all = (t1 - t0) * CHUNKS, block = task.row0 / ROWS_OF_BLOCK + row_block;
+  const llong all = (t1 - t0) * CHUNKS, block = (task.row0 + rows.row) / ROWS_OF_BLOCK;
   float sum[2][8][4];
   real norm[R];
 
   EACH(r, R)
-  norm[r] = KE_DISTANCE ? task.norms[task.row0 + row_block * ROWS_OF_BLOCK + row_of(group_of_thread(), r)] : 0;
+  norm[r] = KE_DISTANCE ? task.norms[task.row0 + rows.row + row_of(group_of_thread(), r)] : 0;
   __syncthreads(); /* who comes from another row block still reads */
   if (KE_RESIDENT)
     copy_units(of_kept, (const k_quad *)task.kept_terms + block * (KSTEPS * KE_DOTS * UNITS), KEPT_UNITS);

@@ -32,7 +32,7 @@ K_INLINE void add_tile(ke_acc &a, const ke_kept &kept, const real *tile, int n, 
 }
 
 /* The items of tiles [t0, t1) */
-K_INLINE void add_items(ke_acc &a, const ke_kept &kept, llong, llong t0, llong t1, const real scale,
+K_INLINE void add_items(ke_acc &a, const ke_kept &kept, const ke_row_block &block, llong t0, llong t1, const real scale,
                         const ke_once &once, const ke_cuda_task &task)
 {
 #if KE_SHARED
@@ -40,8 +40,8 @@ K_INLINE void add_items(ke_acc &a, const ke_kept &kept, llong, llong t0, llong t
 #endif
 
   for (llong t = t0; t < t1; t++) {
-    const llong first = t * T, left_items = task.nitems - first;
-    const int n = left_items < T ? (int)left_items : T;
+    llong first;
+    const int n = items_of_tile(task, block, t, first);
     const real *tile = (const real *)task.red + (task.i0 + first) * RWP;
 #if KE_SHARED
     const float4 *from = (const float4 *)tile;
@@ -78,11 +78,12 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
   __syncthreads();
 #endif
   for (llong u = begin; u < end;) {
-    const llong block = u / task.tiles, slot = 2 * (llong)blockIdx.x + (u > begin);
-    const llong t0 = u - block * task.tiles, left = end - u;
-    const llong t1 = task.tiles - t0 < left ? task.tiles : t0 + left;
-    const llong row0 = block * ROWS_OF_BLOCK;
-    const bool whole = t0 == 0 && t1 == task.tiles;
+    const ke_row_block block = block_of_unit(task, u);
+    const llong slot = 2 * (llong)blockIdx.x + (u > begin);
+    const llong t0 = u - block.unit, left = end - u;
+    const llong t1 = block.tiles - t0 < left ? block.tiles : t0 + left;
+    const llong row0 = block.row;
+    const bool whole = t0 == 0 && t1 == block.tiles;
     ke_kept kept;
     ke_acc a;
 
@@ -112,7 +113,7 @@ ke_pairs(const ke_cuda_task task, const ke_once once)
         const llong row = row0 + row_of(group, r);
         double *to = task.fresh + task.row0 + row;
 
-        if (row >= task.nrows) continue;
+        if (row_of(group, r) >= block.nrows) continue;
         if (S > 1)
           copy_state(to, task.state_ld, slot_at(task, slot, 0, row_of(group, r)), ROWS_OF_BLOCK);
         else

@@ -6,6 +6,8 @@
 #ifndef KEOPS_CUDA_UNITS_H
 #define KEOPS_CUDA_UNITS_H
 
+#include "keops_cuda_blocks.h"
+
 /* First unit of block g, 0 <= g <= blocks; and the block that has unit u */
 K_INLINE llong share_of(const ke_cuda_task &task, llong g)
 {
@@ -31,12 +33,12 @@ K_INLINE void copy_state(double *to, llong step, const double *from, llong from_
 extern "C" __global__ void __launch_bounds__(1024) ke_merge(const ke_cuda_task task)
 {
   const llong row = (llong)blockIdx.x * blockDim.x + threadIdx.x;
-  const llong block = row / ROWS_OF_BLOCK;
-  const int in_block = (int)(row % ROWS_OF_BLOCK);
   const bool mine = row < task.nrows;
-  const llong unit = block * task.tiles;
+  const ke_row_block block = block_of_row(task, mine ? row : 0);
+  const int in_block = (int)(row - block.row);
+  const llong unit = block.unit;
   const llong first = mine ? owner_of(task, unit) : 0;
-  const llong n = mine ? owner_of(task, unit + task.tiles - 1) - first + 1 : 1;
+  const llong n = mine ? owner_of(task, unit + block.tiles - 1) - first + 1 : 1;
   const llong run = (n + blockDim.y - 1) / blockDim.y, from = threadIdx.y * run;
   double *fresh = task.fresh + task.row0 + row, *state = task.state + task.row0 + row;
   /* the row block is the first thing its first block does only where that begins with it */

@@ -161,12 +161,12 @@ ke_status ke_cuda_worker_of(int number, int nth, ke_cuda_worker **out, ke_error 
 }
 
 /* ---- memory ---- */
-enum { BUFFERS = 11 };
+enum { BUFFERS = 12 };
 
 static void buffers_of(ke_cuda_worker *w, ke_cuda_buffer *list[BUFFERS])
 {
   ke_cuda_buffer *all[BUFFERS] = {&w->kept, &w->red, &w->once, &w->state, &w->fresh, &w->partial,
-                                  &w->kept_terms, &w->red_terms, &w->norms, &w->rest, &w->largest};
+                                  &w->ranges, &w->kept_terms, &w->red_terms, &w->norms, &w->rest, &w->largest};
 
   for (int k = 0; k < BUFFERS; k++) list[k] = all[k];
 }

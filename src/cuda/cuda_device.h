@@ -28,7 +28,7 @@ typedef struct {
   ke_cuda_device *device;
   int nth; /* of those of its device */
   cu_stream stream;
-  ke_cuda_buffer kept, red, once, state, fresh, partial;
+  ke_cuda_buffer kept, red, once, state, fresh, partial, ranges;
   ke_cuda_buffer kept_terms, red_terms, norms, rest, largest; /* for tensor cores */
   char *stage[KE_CUDA_STAGES]; /* pinned, `stage_bytes` each */
   size_t stage_bytes;

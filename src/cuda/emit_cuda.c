@@ -657,6 +657,7 @@ static void emit_sizes(kernel *k)
   KE_LINE(e, "#define KE_SHARED %d", t->shared);
   if (wants_table(k)) KE_LINE(e, "#define KE_EXP2_TABLE 1");
   if (in_slot(k)) KE_LINE(e, "#define KE_IN_SLOT 1");
+  if (pass->ranged) KE_LINE(e, "#define KE_RANGED 1");
   KE_LINE(e, "enum { RT = %d, S = %d, BLOCK = RT * S, R = %d, ROWS_OF_BLOCK = RT * R, JR_OF_STEP = %d,",
           t->across, t->lanes, t->rows, t->step);
   KE_LINE(e, "  UN = %d, T = %d, MIN_BLOCKS = %d,", t->steps, t->tile, t->min_blocks);
@@ -669,25 +670,17 @@ static void emit_sizes(kernel *k)
   KE_LINE(e, "#define KE_SCALED %d", t->scaled);
   KE_LINE(e, "#include \"keops_cuda.h\"");
   if (any_kind(k, KE_RED_KMIN)) KE_LINE(e, "#include \"keops_cuda_least.h\"");
+  if (e->used[KE_OP_Polygamma] || e->used[KE_OP_BesselK] || e->used[KE_OP_Matern])
+    KE_LINE(e, "#include \"keops_cuda_special.h\"");
 }
 
 static ke_status check_kinds(const ke_pass *pass, ke_error *err)
 {
   if (pass->kind != KE_PASS_PAIRS)
     return ke_fail(err, KE_ERR_INTERNAL, -1, "a pass that scatters has no kernel");
-  if (pass->ranged) return ke_fail(err, KE_ERR_DEVICE, -1, "ranges are not available on GPUs");
   for (int32_t q = 0; q < pass->nreduce; q++)
     if (!text_of(pass->reduce[q].kind))
-      return ke_fail(err, KE_ERR_DEVICE, -1, "this reduction (kind %d) is not available on GPUs",
-                     (int)pass->reduce[q].kind);
-  for (int32_t k = 0; k < pass->pair.ncode; k++)
-    switch (pass->pair.code[k].op) {
-    case KE_OP_Polygamma:
-    case KE_OP_BesselK:
-    case KE_OP_Matern:
-      return ke_fail(err, KE_ERR_DEVICE, -1, "%s is not available on GPUs", ke_ops[pass->pair.code[k].op].name);
-    default: break;
-    }
+      return ke_fail(err, KE_ERR_INTERNAL, -1, "a reduction (kind %d) that has no kernel", (int)pass->reduce[q].kind);
   return KE_OK;
 }
 

@@ -16,6 +16,7 @@
 
 #include "keops_cuda_task.h"
 #include "load_cuda.h"
+#include "ranges_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,17 +46,20 @@ typedef struct {
   const ke_cuda_kernel *dots_kernel; /* of products on tensor cores; NULL: the pass has none for them */
   ke_dots dots;
   int64_t unit_rows, unit_items; /* whole row blocks and tiles of either kernel */
+  const ke_ranges *ranges;
   int64_t row0, rows;   /* the part */
   int64_t item0, items;
   int64_t slice_rows, slice_items;   /* at most */
   int64_t launch_rows, launch_items; /* at most; whole row blocks and tiles */
   int64_t partial_rows;              /* for which there is room in partial states of blocks */
   bool at_once;                      /* rows and items in one copy, states straight to the host */
+  double launch_pairs;               /* roughly, at most */
   double *states;                    /* [state_width][rows], if the host merges; else NULL */
 
   /* where it is: slices [row, row_end) x [item, item_end) of the part, a launch in it */
   int64_t row, row_end, item, item_end;
   int64_t at_row, at_item;
+  int64_t now_rows; /* of the last launch */
   bool kept_up, red_up; /* the slice's data are on the device */
   int kept_terms, red_terms; /* terms that they are split into there; 0: they are not */
   bool done;
@@ -117,7 +121,7 @@ static int64_t rows_of_slot(const ke_cuda_tiling *t)
 
 static int64_t kept_ld(const part *p)
 {
-  return round_up(p->slice_rows, p->unit_rows);
+  return round_up(p->slice_rows, p->unit_rows) + (p->ranges ? p->unit_rows : 0); /* blocks begin anywhere */
 }
 
 static size_t kept_bytes(const run *r, const part *p)
@@ -218,6 +222,7 @@ static void choose_launches(const run *r, part *p)
   const double pairs = 1e6 * ms / (cost / 16 / speed);
   const int64_t unit = p->unit_items, block = p->unit_rows;
 
+  p->launch_pairs = pairs;
   p->launch_rows = p->slice_rows;
   p->launch_items = p->slice_items;
   if ((double)p->slice_rows * (double)p->slice_items <= pairs) return;
@@ -232,16 +237,17 @@ static bool fits_at_once(const run *r, const part *p)
 {
   const size_t in = line_up(kept_bytes(r, p)) + item_bytes(r, p) * (size_t)p->items;
 
-  return !p->dots_kernel && p->launch_rows >= p->rows && p->launch_items >= p->items && in <= AT_ONCE_BYTES &&
+  return !p->dots_kernel && !p->ranges && p->launch_rows >= p->rows && p->launch_items >= p->items && in <= AT_ONCE_BYTES &&
          state_bytes(r, p) <= AT_ONCE_BYTES;
 }
 
-/* Rows of two slots for each of so many blocks, but no more blocks than units of work. */
+/* Rows of two slots for each of so many blocks, but no more blocks than units of work. (Of ranges there may be
+ * more units, of less work.) */
 static int64_t partial_rows(const part *p, const ke_cuda_tiling *t, int64_t blocks)
 {
   const double units = (double)parts_of(p->slice_rows, rows_of_block(t)) * (double)parts_of(p->slice_items, t->tile);
 
-  return 2 * rows_of_slot(t) * max64(1, units < (double)blocks ? (int64_t)units : blocks);
+  return 2 * rows_of_slot(t) * max64(1, !p->ranges && units < (double)blocks ? (int64_t)units : blocks);
 }
 
 /* Room for the states of all blocks at a time, if a quarter of the memory allows it. */
@@ -346,10 +352,12 @@ static ke_status take_kernel(const run *r, part *p, int terms, ke_error *err)
 
 static ke_status prepare(const run *r, part *p, ke_error *err)
 {
+  int64_t rows = p->rows, items = p->items;
   double limit;
 
+  if (p->ranges) ke_cuda_usual_cluster(p->ranges, &rows, &items);
   ke_cuda_tiling_choose(r->job->pass, r->job->real_bytes, p->w->device->arch, r->session->settings.accurate,
-                        r->job->once, p->rows, p->items, &p->plain);
+                        r->job->once, rows, items, &p->plain);
   p->unit_rows = rows_of_block(&p->plain);
   p->unit_items = p->plain.tile;
   if (wants_dots(r, p)) {
@@ -497,6 +505,11 @@ static void *pointer(cu_address at)
   return (void *)(uintptr_t)at;
 }
 
+static int blocks_of(const part *p, int64_t units)
+{
+  return (int)min64(units, min64(p->partial_rows / (2 * rows_of_slot(&p->kernel->tiling)), p->kernel->blocks));
+}
+
 static ke_cuda_task make_task(const run *r, const part *p, int64_t nrows, int64_t nitems)
 {
   const ke_cuda_tiling *t = &p->kernel->tiling;
@@ -518,7 +531,7 @@ static ke_cuda_task make_task(const run *r, const part *p, int64_t nrows, int64_
 
   task.fresh = add ? pointer(p->w->fresh.at) : task.state;
   task.units = parts_of(nrows, block_rows(p)) * task.tiles;
-  task.blocks = (int)min64(task.units, min64(p->partial_rows / (2 * rows_of_slot(t)), p->kernel->blocks));
+  task.blocks = blocks_of(p, task.units);
   if (t->terms) {
     task.kept_terms = pointer(p->w->kept_terms.at);
     task.red_terms = pointer(p->w->red_terms.at);
@@ -528,10 +541,41 @@ static ke_cuda_task make_task(const run *r, const part *p, int64_t nrows, int64_
   return task;
 }
 
+/* Tables of what the launch's rows see, to the device. */
+static ke_status take_ranges(const run *r, const part *p, ke_cuda_task *task, ke_error *err)
+{
+  const int64_t row = p->row0 + p->row + p->at_row, item = p->item0 + p->item + p->at_item;
+  const ke_cuda_window window = {row, row + task->nrows, item, item + task->nitems};
+  ke_cuda_worker *w = p->w;
+  ke_cuda_seen seen;
+  size_t rows, items;
+  ke_status st = KE_OK;
+
+  KE_TRY(ke_cuda_see(p->ranges, &window, block_rows(p), p->kernel->tiling.tile, &seen, err));
+  rows = sizeof *seen.rows * (size_t)(seen.nrows + 1);
+  items = sizeof *seen.items * (size_t)seen.nitems;
+  if (rows + items > w->ranges.size) /* the last launch may read it still */
+    st = ke_cuda_check(r->driver->stream_wait(w->stream), "waiting for a GPU", err);
+  if (st == KE_OK) st = ke_cuda_reserve(w, &w->ranges, rows + items, err);
+  if (st == KE_OK)
+    st = ke_cuda_check(r->driver->upload(w->ranges.at, seen.rows, rows, w->stream), "copying to the GPU", err);
+  if (st == KE_OK && items > 0)
+    st = ke_cuda_check(r->driver->upload(w->ranges.at + rows, seen.items, items, w->stream), "copying to the GPU",
+                       err);
+  task->rows = pointer(w->ranges.at);
+  task->items = pointer(w->ranges.at + rows);
+  task->row_blocks = seen.nrows;
+  task->tiles = seen.most_tiles;
+  task->units = seen.units;
+  task->blocks = blocks_of(p, task->units);
+  ke_cuda_seen_free(&seen); /* the copy has been taken: it is no pinned memory */
+  return st;
+}
+
 /* Does each block have whole row blocks to itself? */
 static bool all_whole(const ke_cuda_task *task)
 {
-  return task->units % task->blocks == 0 && task->units / task->blocks % task->tiles == 0;
+  return !task->rows && task->units % task->blocks == 0 && task->units / task->blocks % task->tiles == 0;
 }
 
 static ke_status launch_merge(const run *r, const part *p, ke_cuda_task *task, ke_error *err)
@@ -547,15 +591,27 @@ static ke_status launch_merge(const run *r, const part *p, ke_cuda_task *task, k
                        "starting a kernel", err);
 }
 
+/* Rows of the next launch: with ranges, as many as have work for one. */
+static int64_t rows_of_launch(const part *p)
+{
+  const ke_cuda_window rest = {p->row0 + p->row + p->at_row, p->row0 + p->row_end, p->item0 + p->item,
+                               p->item0 + p->item_end};
+
+  if (p->ranges && p->launch_items == p->slice_items) return ke_cuda_rows_within(p->ranges, &rest, p->launch_pairs);
+  return min64(p->launch_rows, p->row_end - p->row - p->at_row);
+}
+
 static ke_status launch(const run *r, part *p, ke_error *err)
 {
   const ke_cuda_tiling *t = &p->kernel->tiling;
-  int64_t nrows = min64(p->launch_rows, p->row_end - p->row - p->at_row);
+  int64_t nrows = rows_of_launch(p);
   int64_t nitems = min64(p->launch_items, p->item_end - p->item - p->at_item);
   ke_cuda_task task = make_task(r, p, nrows, nitems);
   double none = 0;
   void *arguments[] = {&task, &none};
 
+  p->now_rows = nrows;
+  if (p->ranges) KE_TRY(take_ranges(r, p, &task, err));
   if (t->once_here && r->job->pass->once_width > 0) arguments[1] = (void *)(uintptr_t)r->job->once;
   CU_TRY(r->driver->launch(p->kernel->pairs, (unsigned)task.blocks, 1, 1,
                            (unsigned)(t->across * t->lanes), 1, 1, (unsigned)t->dynamic, p->w->stream,
@@ -646,7 +702,7 @@ static void next_launch(part *p)
   p->at_item += p->launch_items;
   if (p->item + p->at_item < p->item_end) return;
   p->at_item = 0;
-  p->at_row += p->launch_rows;
+  p->at_row += p->now_rows;
   if (p->row + p->at_row < p->row_end) return;
   p->at_row = 0;
   p->item = p->item_end;
@@ -756,7 +812,7 @@ static void cut(run *r)
 
     begin = whole / n * k + min64(whole % n, k);
     end = whole / n * (k + 1) + min64(whole % n, k + 1);
-    *p = (part){.w = r->session->worker[k], .rows = job->nkept, .items = job->nred};
+    *p = (part){.w = r->session->worker[k], .ranges = job->ranges, .rows = job->nkept, .items = job->nred};
     if (r->by_items)
       p->item0 = begin, p->items = end - begin;
     else
@@ -827,6 +883,7 @@ ke_status ke_cuda_run(void *session, const ke_pairs_job *job, ke_error *err)
   r->job = job;
   r->session = session;
   st = ke_cuda_start(&r->driver, &count, err);
+  if (st == KE_OK && job->ranges) st = ke_cuda_check_ranges(job->ranges, job->nkept, job->nred, err);
   if (st == KE_OK) {
     cut(r);
     st = prepare_parts(r, err);

@@ -207,6 +207,7 @@ ke_status ke_run_elsewhere(ke_driver *d, const ke_pass *pass, int32_t number, ke
                       .real_bytes = run->real_bytes,
                       .nkept = ke_side_rows(d, pass->kept),
                       .nred = ke_side_rows(d, pass->red),
+                      .ranges = pass->ranged ? ke_ranges_of(run->ranges, pass->kept) : NULL,
                       .memo = &run->memo[number],
                       .arena = run->memo_arena,
                       .data = &w,
@@ -218,6 +219,7 @@ ke_status ke_run_elsewhere(ke_driver *d, const ke_pass *pass, int32_t number, ke
   void *rounded;
   double *once;
 
+  if (pass->ranged && !job.ranges) return ke_fail(err, KE_ERR_INTERNAL, -1, "a pass over ranges was given none");
   w.nkept = job.nkept;
   if (job.nkept == 0) return KE_OK; /* no states to fill */
   if (job.nred == 0) return finish_empty(&w, err);

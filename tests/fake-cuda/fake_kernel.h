@@ -49,6 +49,7 @@ static inline bool __syncthreads_or(bool x)
   fake_sync();
   return x;
 }
+static inline double __dmul_rn(double a, double b) { return a * b; }
 static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 static inline double rsqrt(double x) { return 1 / sqrt(x); }
 

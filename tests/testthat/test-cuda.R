@@ -11,8 +11,8 @@ skip_without_nvrtc <- function() {
 # Bytes of a formula's kernels as NVRTC compiles them. Many formulas and sizes share a source: each is compiled once.
 cuda_bytes <- local({
   known <- list()
-  function(formula, args, precision, m = 1e5, n = 1e5) {
-    handle <- keops:::engine_formula(formula, args)$handle
+  function(formula, args, precision, m = 1e5, n = 1e5, ranged = FALSE) {
+    handle <- keops:::engine_formula(formula, args, ranged = ranged)$handle
     source <- keops:::engine_cuda_source(handle, precision, m, n)
     if (!nzchar(source)) return(0)
     if (is.null(known[[source]])) {
@@ -22,7 +22,6 @@ cuda_bytes <- local({
   }
 })
 
-not_on_gpus <- c("Polygamma", "BesselK", "Matern")
 gpu_reductions <- c("Sum", "Min", "Max", "ArgMin", "ArgMax", "Min_ArgMin", "Max_ArgMax", "LogSumExp", "LogSumExpWeight",
                     "SumSoftMaxWeight", "SoftMax", "Max_SumShiftExp", "Max_SumShiftExpWeight", "KMin", "ArgKMin",
                     "KMin_ArgKMin")
@@ -41,7 +40,7 @@ test_that("NVRTC compiles every operation and its gradient", {
   args <- c("a=Vi(1)", "b=Vj(1)", "c=Vj(1)", "e=Vi(1)")
   operands <- c("a+b", "a+b,b", "a+b,b,c")
   for (arity in 1:3) {
-    names <- setdiff(ops$name[scalar & ops$arity == arity], not_on_gpus)
+    names <- ops$name[scalar & ops$arity == arity]
     for (some in split(names, (seq_along(names) - 1) %/% 12)) {
       sum <- paste(sprintf("%s(%s)", some, operands[arity]), collapse = "+")
       for (precision in c("single", "double")) expect_compiles(sprintf("Sum_Reduction(%s,1)", sum), args, precision)
@@ -49,19 +48,6 @@ test_that("NVRTC compiles every operation and its gradient", {
       expect_compiles(sprintf("Grad(Sum_Reduction(%s,1),a,e)", sum), args, "single", zero = TRUE)
     }
   }
-})
-
-test_that("what GPUs do not have yet is refused, not compiled", {
-  skip_without_nvrtc()
-  refused <- function(text, args = c("x=Vi(1)", "y=Vj(1)")) {
-    e <- tryCatch(cuda_bytes(text, args, "double"), error = identity)
-    expect_s3_class(e, "keops_error_device")
-    expect_match(conditionMessage(e), "not available on GPUs", label = text)
-  }
-  for (name in not_on_gpus) {
-    refused(sprintf("Sum_Reduction(%s(x+y%s),1)", name, if (name == "Matern") ",1.5,0" else ",1"))
-  }
-  refused("Grad(Sum_Reduction(Digamma(x+y),1),x,x)")
 })
 
 test_that("NVRTC compiles every operation that moves or packs components", {
@@ -100,6 +86,15 @@ test_that("NVRTC compiles every reduction in every shape of kernel", {
   for (wide in c("Sum_Reduction(Exp(-SqDist(x,y))*b,1)", "Min_Reduction(SqDist(x,y)*b,1)", "KMin_Reduction(SqDist(x,y)*b,4,1)",
                  "KMin_Reduction(SqDist(x,y),100,1)", "KMin_Reduction(x*y,7,1)")) {
     for (shape in shapes) expect_compiles(wide, c("x=Vi(3)", "y=Vj(3)", "b=Vj(100)"), "single", shape[1], shape[2])
+  }
+})
+
+test_that("NVRTC compiles every reduction over ranges", {
+  skip_without_nvrtc()
+  for (name in gpu_reductions) {
+    more <- if (grepl("Weight|SoftMax", name)) ",y" else if (grepl("KMin", name)) ",100" else ""
+    formula <- sprintf("%s_Reduction(SqDist(x,y)%s,1)", name, more)
+    expect_compiles(formula, c("x=Vi(3)", "y=Vj(3)"), "single", m = 500, n = 500, ranged = TRUE)
   }
 })
 
@@ -226,6 +221,75 @@ test_that("one device named twice works like two: rows are split, or items where
   both <- list(keops.device = c("gpu:0", "gpu:0"))
   expect_as_on_cpu(both, list(c(9000, 200), c(9, 9000), c(1, 1)), c("sum", "down", "lse", "arg", "param", "few"))
   expect_as_on_cpu(c(both, keops.gpu_memory = 60000), list(c(9000, 700), c(9, 9000)), c("sum", "lse"))
+})
+
+# Clusters of 1 to `most` rows that see about a share `p` of those of the other side; some see nothing.
+cuda_ranges <- function(m, n, most, p) {
+  labels <- function(n) rep(seq_len(n), sample(most, n, replace = TRUE))[seq_len(n)]
+  i <- labels(m)
+  j <- labels(n)
+  keep <- matrix(runif(max(i) * max(j)) < p, max(i))
+  if (nrow(keep) > 2) keep[2, ] <- FALSE
+  keops_ranges(i, j, keep)
+}
+
+range_formulas <- c(cuda_formulas[c("sum", "wide", "down", "lse", "min", "param", "many")],
+                    few = "KMin_ArgKMin_Reduction(SqDist(x,y),5,0)",
+                    grad = "Grad(LogSumExp_Reduction(-SqDist(x,y)*b,1),y,e)",
+                    second = "Grad(Grad(Sum_Reduction(Exp(-SqDist(x,y))*b,1),y,e),x,y)",
+                    count = "Sum_Reduction(1,0)")
+
+test_that("ranges give the CPU's answers: in slices, short launches and on two devices too", {
+  skip_without_gpu()
+  set.seed(6)
+  ways <- list(list(), list(keops.gpu_launch = 1e-6), list(keops.gpu_memory = 60000),
+               list(keops.device = c("gpu:0", "gpu:0")))
+  shapes <- list(list(90, 700, 40, 0.4), list(5000, 300, 700, 0.5), list(12, 9000, 300, 0.3))
+  for (way in ways) for (shape in shapes) {
+    m <- shape[[1]]
+    n <- shape[[2]]
+    data <- cuda_data(m, n)
+    ranges <- do.call(cuda_ranges, shape)
+    for (name in if (length(way)) c("sum", "min", "few") else names(range_formulas)) {
+      for (precision in c("double", "single")) {
+        op <- keops_kernel(range_formulas[[name]], cuda_args, precision = precision)
+        reference <- flat(op(data, ranges = ranges, device = "cpu", backend = "interpreted"))
+        out <- with_options(modifyList(on_gpu, way), flat(op(data, ranges = ranges)))
+        expect_close(out, reference, tol(precision), scale = max(1, abs(reference[is.finite(reference)])),
+                     label = sprintf("%s, %d x %d, %s, %s", name, m, n, precision, toString(names(way))))
+      }
+    }
+  }
+})
+
+test_that("functions with an order are the CPU's to a few units of the last place, in any order", {
+  skip_without_gpu()
+  set.seed(7)
+  grid <- expand.grid(x = c(1e-300, 1e-20, 0.01, 0.7, 1.99, 2, 2.5, 30, 700, 11000), n = c(0, 0.3, 0.5, 1, 2.5, 7, 33.3, 150, 999.5))
+  grid <- rbind(grid, data.frame(x = exp(runif(300, -7, 5)), n = runif(300, 0, 8)))
+  whole <- transform(grid, n = floor(n))
+  left <- transform(whole, x = -x - 0.3, n = 2 * pmin(floor(n / 2), 4) + 1) # odd orders have no zeros there
+  edges <- expand.grid(x = c(0, -0.5, -1, Inf, -Inf, NaN), n = c(0, 1, 2, 1.5, -1, 2000, NaN))
+  run <- function(text, at, ...) {
+    keops_kernel(sprintf("Sum_Reduction(%s,1)", text), c("x=Vi(1)", "n=Vi(1)", "z=Vj(1)"), ...)(list(at$x, at$n, 1))
+  }
+  expect_few_ulp <- function(text, at) {
+    for (precision in c("double", "single")) {
+      reference <- run(text, at, precision = precision, backend = "interpreted")
+      out <- run(text, at, precision = precision, device = "gpu")
+      few <- (if (precision == "double") 4 * 2^-52 else 2 * 2^-23) * abs(reference)
+      tiny <- if (precision == "double") 2^-1070 else 2^-125
+      same <- is.nan(out) == is.nan(reference) & (is.nan(out) | out == reference | abs(out - reference) <= few + tiny)
+      bad <- which(!same)[seq_len(min(3, sum(!same)))]
+      expect_true(all(same), label = paste(text, precision, toString(sprintf(
+        "%.17g, %.17g: %.17g is not %.17g", at$x[bad], at$n[bad], out[bad], reference[bad]))))
+    }
+  }
+  for (at in list(grid, edges)) {
+    expect_few_ulp("BesselK(x*z,n)", at)
+    for (m in 0:2) expect_few_ulp(sprintf("Matern(x*z,n,%d)", m), at)
+  }
+  for (at in list(whole, left, edges[edges$x != -0.5 | edges$n != 2, ])) expect_few_ulp("Polygamma(x*z,n)", at)
 })
 
 test_that("no items, no rows", {
