@@ -58,18 +58,16 @@ static const char macros[] =
     "#define ZERO_UNLESS(mask, x) ((vr)((mask) & (vi)(x)))\n";
 
 /* Merge (value, item) of the lanes into a state: the better value, the lower item where values are
- * equal. The state's items are lower than the lanes'. */
+ * equal. The state's items are lower than the lanes'. Signs are turned for the largest. */
 static const char extreme_text[] =
     "APART void %s(double *state, const long width, const vr *value, const vi *item,\n"
     "    const long long first)\n"
     "{\n"
-    "  if (!k_any(*value %c k_set((real)state[0]))) return;\n"
-    "  for (int l = 0; l < KE_W; l++) {\n"
-    "    const double x = (*value)[l], at = (double)(first + (*item)[l]);\n"
-    "    if (x %c state[0] || (x == state[0] && at < state[width])) {\n"
-    "      state[0] = x;\n"
-    "      state[width] = at;\n"
-    "    }\n"
+    "  int64_t at;\n"
+    "  const double x = %ck_least(%c*value, *item, &at);\n"
+    "  if (x %c state[0]) {\n"
+    "    state[0] = x;\n"
+    "    state[width] = (double)(first + at);\n"
     "  }\n"
     "}\n";
 
@@ -118,14 +116,14 @@ static const char kahan_text[] =
     "}\n";
 
 /* The k least of each row and component: items seen in the last steps are looked at together, where
- * the least of them is less than the k-th so far, and go into lists (keops_least.h), or into the state's
- * heaps where k is large. */
+ * the least of them is less than the k-th so far, and go into lists (keops_least.h), or into pools
+ * where k is large. */
 static const char seen_text[] =
-    "APART void take%d(double *state, vr *list, vi *number, const vr *seen, const vr *low, real *worst,\n"
-    "    const int n, const long long first, const long at)\n"
+    "APART void take%d(vr *list, vi *number, double *pool, const vr *seen, const vr *low,\n"
+    "    real *worst, const int n, const long long first, const long at)\n"
     "{\n"
     "  for (int r = 0; r < R; r++)\n"
-    "    for (long k = 0; k < %d; k++, low++, worst++, seen += %d * JR, list += %d, number += %d)\n"
+    "    for (long k = 0; k < %d; k++, low++, worst++, seen += %d * JR, list += %d, number += %d, pool += %lld)\n"
     "      if (k_less_bits(*low, k_set(*worst)))\n"
     "        *worst = %s;\n"
     "}\n";
@@ -212,17 +210,33 @@ static int depth_of(const kernel *k, const ke_reduce *r)
   return depth > 1 ? depth : 1;
 }
 
+/* Of a larger k: a pool for each row and component */
+static int64_t pool_doubles(const ke_reduce *r)
+{
+  return has_list(r) ? 0 : KE_POOL_DOUBLES(r->k);
+}
+
+static int64_t vectors_of(const kernel *k, int64_t n, size_t size)
+{
+  return (n * (int64_t)size + k->t.vector_bytes - 1) / k->t.vector_bytes;
+}
+
 static void room(kernel *k, const char *type, const char *name, int32_t q, int64_t vectors)
 {
   KE_LINE(&k->e, "%s *%s%d = (%s *)((vr *)task->scratch + %" PRId64 ");", type, name, q, type, k->scratch);
   k->scratch += vectors;
 }
 
-/* function(heap, indices, k, list, numbers `more`) in the loop of each_heap() */
+/* function(heap, indices, k, list, numbers `more`) or (heap, indices, k, pool) in the loop of each_heap() */
 static void each_list(kernel *k, int32_t q, const char *function, const char *more)
 {
   const ke_reduce *r = &k->pass->reduce[q];
 
+  if (!has_list(r)) {
+    KE_LINE(&k->e, "  %s(heap, heap + %" PRId64 ", %" PRId32 ", pool%d + (r * %" PRId32 "L + k) * %" PRId64 ");", function,
+            (int64_t)r->k * r->width, r->k, q, r->width, pool_doubles(r));
+    return;
+  }
   KE_LINE(&k->e, "  %s(heap, heap + %" PRId64 ", %" PRId32 ", list%d + (r * %" PRId32 "L + k) * %" PRId32
           ", number%d + (r * %" PRId32 "L + k) * %" PRId32 "%s);", function, (int64_t)r->k * r->width, r->k, q,
           r->width, list_vectors(k, r), q, r->width, list_vectors(k, r), more);
@@ -246,11 +260,12 @@ static void declare_least(kernel *k, int32_t q)
   room(k, "vr", "seen", q, cells * depth_of(k, r) * k->t.vectors);
   room(k, "vr", "list", q, list);
   room(k, "vi", "number", q, list);
-  room(k, "real", "worst", q, (cells + k->t.lanes - 1) / k->t.lanes);
+  room(k, "double", "pool", q, vectors_of(k, cells * pool_doubles(r), sizeof(double)));
+  room(k, "real", "worst", q, vectors_of(k, cells, (size_t)k->t.real_bytes));
   KE_LINE(e, "for (long k = 0; k < %" PRId64 "; k++) worst%d[k] = K(-K_INF);", cells, q);
   each_heap(k, q);
   KE_LINE(e, "  worst%d[r * %" PRId32 "L + k] = (real)heap[0];", q, r->width);
-  if (has_list(r)) each_list(k, q, "ke_list_start", "");
+  each_list(k, q, has_list(r) ? "ke_list_start" : "ke_pool_start", "");
   KE_LINE(e, "}");
 }
 
@@ -337,8 +352,8 @@ static void take_least(kernel *k, int32_t q)
   else
     KE_LINE(e, "  vr x[R * %" PRId32 "]; ROWS EACH(k, %" PRId32 ") x[r * %" PRId32 " + k] = low%d[r][k];", r->width,
             r->width, r->width, q);
-  KE_LINE(e, "  take%d(state, list%d, number%d, seen%d, x, worst%d, (int)(i + 1 - start) * JR, (first + start) * S, start * S);",
-          q, q, q, q, q);
+  KE_LINE(e, "  take%d(list%d, number%d, pool%d, seen%d, x, worst%d, (int)(i + 1 - start) * JR,", q, q, q, q, q, q);
+  KE_LINE(e, "      (first + start) * S, start * S);");
   KE_LINE(e, "  ROWS %s%" PRId32 "%s low%d[r][k] = k_set(K(K_INF));", wide(k, q) ? "for (long k = 0; k < " : "EACH(k, ",
           r->width, wide(k, q) ? "; k++)" : ")", q);
   KE_LINE(e, "}");
@@ -506,12 +521,12 @@ static void flush(kernel *k, int32_t q)
   const ke_reduce *r = &k->pass->reduce[q];
   const bool sumexp = r->kind == KE_RED_SUMEXP;
 
-  if (has_list(r)) {
+  if (r->kind == KE_RED_KMIN) {
     each_heap(k, q);
-    each_list(k, q, "ke_list_finish", ", first * S");
+    each_list(k, q, has_list(r) ? "ke_list_finish" : "ke_pool_finish", ", first * S");
     KE_LINE(e, "}");
+    return;
   }
-  if (r->kind == KE_RED_KMIN) return; /* is in the state */
   KE_LINE(e, "{");
   e->indent++;
   if (wide(k, q)) KE_LINE(e, "vr (*x)[%" PRId32 "] = %s%d;", r->width, value_name(r), q);
@@ -590,15 +605,15 @@ static void emit_steps(kernel *k)
 static void define_take(kernel *k, int32_t q)
 {
   const ke_reduce *r = &k->pass->reduce[q];
-  char call[160];
+  char call[80];
 
   if (has_list(r))
     snprintf(call, sizeof call, "ke_list_take(list, number, %d, %d, seen, n, (int)at)", (int)list_vectors(k, r),
              (int)((r->k - 1) % k->t.lanes));
   else
-    snprintf(call, sizeof call, "ke_heap_take(state + r * SW + %d + k * %d, %lld, %d, seen, n, first)", (int)r->state,
-             (int)r->k, (long long)r->k * r->width, (int)r->k);
-  KE_LINE(&k->e, seen_text, (int)q, (int)r->width, depth_of(k, r), (int)list_vectors(k, r), (int)list_vectors(k, r), call);
+    snprintf(call, sizeof call, "ke_pool_take(%d, pool, seen, n, first)", (int)r->k);
+  KE_LINE(&k->e, seen_text, (int)q, (int)r->width, depth_of(k, r), (int)list_vectors(k, r), (int)list_vectors(k, r),
+          (long long)pool_doubles(r), call);
 }
 
 static void emit_prelude(kernel *k)
@@ -621,8 +636,8 @@ static void emit_prelude(kernel *k)
   KE_LINE(e, "  KW = %" PRId32 ", RW = %" PRId32 ", SW = %" PRId32 " };", pass->kept_width,
           pass->red_width, pass->state_width);
   KE_LINE(e, "%s", macros);
-  if (seen[KE_RED_MIN]) KE_LINE(e, extreme_text, "least", '<', '<');
-  if (seen[KE_RED_MAX]) KE_LINE(e, extreme_text, "largest", '>', '>');
+  if (seen[KE_RED_MIN]) KE_LINE(e, extreme_text, "least", '+', '+', '<');
+  if (seen[KE_RED_MAX]) KE_LINE(e, extreme_text, "largest", '-', '-', '>');
   if (seen[KE_RED_SUMEXP]) KE_LINE(e, "%s", sumexp_text);
   if (seen[KE_RED_KAHAN]) KE_LINE(e, "%s", kahan_text);
   for (int32_t q = 0; q < pass->nreduce; q++) {

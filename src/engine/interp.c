@@ -7,6 +7,8 @@
  * offsets. */
 #include "interp_lower.h"
 
+#include "driver.h"
+
 #include "keops_least.h"
 #include "shape.h"
 
@@ -220,14 +222,15 @@ static const ki_target *find_target(ke_isa isa, int real_bytes)
   return single ? &ke_interp_base_4 : &ke_interp_base_8;
 }
 
-static int64_t accumulator_vectors(const ki_reduce *r, int lanes)
+static int64_t accumulator_vectors(const ki_reduce *r, int lanes, int real_bytes)
 {
-  const int64_t values = (int64_t)r->width * KI_ROWS;
-  const int64_t list = r->k <= KE_LIST_MOST ? (r->k + lanes - 1) / lanes : 0;
+  const int64_t values = (int64_t)r->width * KI_ROWS, doubles = lanes * real_bytes / (int)sizeof(double);
+  const int64_t list = (r->k + lanes - 1) / lanes;
 
   switch (r->kind) {
   case KE_RED_SUM: return values;
-  case KE_RED_KMIN: return values * (1 + 2 * list);
+  case KE_RED_KMIN:
+    return values + (r->k <= KE_LIST_MOST ? 2 * values * list : ke_parts(values * KE_POOL_DOUBLES(r->k), doubles));
   case KE_RED_SUMEXP: return values + KI_ROWS;
   default: return 2 * values;
   }
@@ -248,7 +251,7 @@ ke_status ke_interp_prepare(ke_arena *arena, const ke_pass *pass, int real_bytes
     const ke_reduce *from = &pass->reduce[r];
     reduce[r] = (ki_reduce){
         .kind = from->kind, .width = from->width, .k = from->k, .state = from->state, .acc = acc};
-    acc += accumulator_vectors(&reduce[r], target->vector_bytes / real_bytes);
+    acc += accumulator_vectors(&reduce[r], target->vector_bytes / real_bytes, real_bytes);
   }
   w.reduce = reduce;
   w.lanes = target->vector_bytes / real_bytes;

@@ -91,7 +91,7 @@ typedef struct {
   int32_t width, k, state;
   /* its accumulators, in vectors. SUM: width * KI_ROWS sums; KAHAN: sums, what rounding took off
    * them; MIN, MAX: values, indices; KMIN: the largest of the k least, then for a
-   * small k lists of them, [component][row][vectors], then their numbers; SUMEXP: sums, then KI_ROWS
+   * small k lists of them, [component][row][vectors], then their numbers, for a larger one pools; SUMEXP: sums, then KI_ROWS
    * vectors, of whose front m[KI_ROWS] is used */
   int64_t acc;
 } ki_reduce;

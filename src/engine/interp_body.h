@@ -6,6 +6,8 @@
 #include "keops_least.h"
 #include "keops_sum.h"
 
+_Static_assert((int)KI_MAX_TILE <= (int)KE_POOL_STEP, "a tile of items goes into a pool at once");
+
 #define KI_PASTE_(a, b, c) a##_##b##_##c
 #define KI_PASTE(a, b, c) KI_PASTE_(a, b, c)
 
@@ -110,6 +112,14 @@ KI_INLINE vr *list_of(const ki_env *e, const ki_reduce *reduce, int r, int64_t c
   return list;
 }
 
+/* A larger k: the component's pool of row r */
+KI_INLINE double *pool_of(const ki_env *e, const ki_reduce *reduce, int r, int64_t component)
+{
+  double *pools = (double *)((vr *)e->base[KI_ACC] + reduce->acc + (int64_t)reduce->width * KI_ROWS);
+
+  return pools + (component * KI_ROWS + r) * KE_POOL_DOUBLES(reduce->k);
+}
+
 static void start_least(const ki_env *e, const ki_reduce *reduce)
 {
   const int64_t n = (int64_t)reduce->k * reduce->width;
@@ -118,10 +128,15 @@ static void start_least(const ki_env *e, const ki_reduce *reduce)
     for (int r = 0; r < e->rows; r++) {
       const double *heap = heap_of(e, reduce, r, c);
       vi *number;
-      vr *list = list_of(e, reduce, r, c, &number);
+      vr *list;
 
       store(e->base[KI_ACC] + (reduce->acc + c * KI_ROWS + r) * KE_W, k_set((real)heap[0]));
-      if (reduce->k <= KE_LIST_MOST) ke_list_start(heap, heap + n, reduce->k, list, number);
+      if (reduce->k > KE_LIST_MOST) {
+        ke_pool_start(heap, heap + n, reduce->k, pool_of(e, reduce, r, c));
+      } else {
+        list = list_of(e, reduce, r, c, &number);
+        ke_list_start(heap, heap + n, reduce->k, list, number);
+      }
     }
 }
 
@@ -129,12 +144,17 @@ static void merge_least(const ki_env *e, const ki_reduce *reduce, int r, int64_t
 {
   const int64_t n = (int64_t)reduce->k * reduce->width;
 
-  for (int64_t c = 0; c < reduce->width && reduce->k <= KE_LIST_MOST; c++) {
+  for (int64_t c = 0; c < reduce->width; c++) {
     double *heap = heap_of(e, reduce, r, c);
     vi *number;
-    vr *list = list_of(e, reduce, r, c, &number);
+    vr *list;
 
-    ke_list_finish(heap, heap + n, reduce->k, list, number, first);
+    if (reduce->k > KE_LIST_MOST) {
+      ke_pool_finish(heap, heap + n, reduce->k, pool_of(e, reduce, r, c));
+    } else {
+      list = list_of(e, reduce, r, c, &number);
+      ke_list_finish(heap, heap + n, reduce->k, list, number, first);
+    }
   }
 }
 
@@ -166,8 +186,7 @@ KI_INLINE real take_least(const ki_env *e, const ki_reduce *reduce, int r, int64
   }
   if (!K_RARE(k_less_bits(k_min(least, other), k_set(worst)))) return worst;
   if (reduce->k > KE_LIST_MOST)
-    return ke_heap_take(heap_of(e, reduce, r, component), (int64_t)reduce->k * reduce->width, reduce->k, x, n,
-                        e->first + e->l0);
+    return ke_pool_take(reduce->k, pool_of(e, reduce, r, component), x, n, e->first + e->l0);
   list = list_of(e, reduce, r, component, &number);
   return take_list(list, number, reduce->k, x, n, (int)(e->start + e->l0));
 }
@@ -294,16 +313,12 @@ static void clear_accumulators(const ki_env *e)
 static void merge_extreme(const real *acc, const real *acc_index, bool is_max, int64_t first,
                           double *value, double *index)
 {
-  const vi number = (vi)load(acc_index);
-  int best = 0;
+  int64_t at;
+  const double x = is_max ? -k_least(-load(acc), (vi)load(acc_index), &at) : k_least(load(acc), (vi)load(acc_index), &at);
 
-  for (int l = 1; l < KE_W; l++) {
-    const bool better = is_max ? acc[l] > acc[best] : acc[l] < acc[best];
-    if (better || (acc[l] == acc[best] && number[l] < number[best])) best = l;
-  }
-  if (is_max ? (double)acc[best] > *value : (double)acc[best] < *value) {
-    *value = (double)acc[best];
-    *index = (double)(first + number[best]);
+  if (is_max ? x > *value : x < *value) {
+    *value = x;
+    *index = (double)(first + at);
   }
 }
 
