@@ -118,6 +118,11 @@ compile_settings <- function(call = NULL) {
 # list(text, leaf, side, name, declared) of nodes: see lazy_flat().
 engine_lazy_text <- function(nodes, swap, becomes) .Call(ffi_lazy_text, nodes, swap, becomes)
 
+# ---- groups of rows ----
+
+# Sums of the rows of x with label 1, 2, ..., k: k x ncol(x), zeros where a label is missing.
+engine_group_sums <- function(x, label, k) .Call(ffi_group_sums, x, label, k)
+
 # ---- tables ----
 
 engine_operations <- function() .Call(ffi_op_table)

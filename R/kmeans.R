@@ -87,10 +87,10 @@ keops_kmeans <- function(x, centers, iter.max = 100L, nstart = 1L, init = c("kme
 # Each makes the centres of clusters 1..nrow(old) of the rows of x. What it can't say (the sum of unit vectors is zero)
 # stays as it was.
 cluster_middles <- list(
-  euclidean = function(x, label, old) cluster_sums(x, label) / tabulate(label, nrow(old)),
+  euclidean = function(x, label, old) engine_group_sums(x, label, nrow(old)) / tabulate(label, nrow(old)),
   manhattan = function(x, label, old) cluster_medians(x, label, nrow(old)),
   cosine = function(x, label, old) {
-    sums <- cluster_sums(x, label)
+    sums <- engine_group_sums(x, label, nrow(old))
     size <- sqrt(rowSums(sums^2))
     known <- size > 1e-12 * tabulate(label, nrow(old))
     old[known, ] <- sums[known, , drop = FALSE] / size[known]
@@ -118,12 +118,6 @@ cluster_task <- function(x, metric, call) {
       stop_input("`centers`", "more clusters than points that rounding can tell apart", "fewer clusters", call)
     }
   )
-}
-
-# Sums of the rows of each cluster, all of which have a row.
-cluster_sums <- function(x, label) {
-  sums <- rowsum(x, label, reorder = FALSE)
-  unname(sums[order(as.integer(rownames(sums))), , drop = FALSE])
 }
 
 cluster_medians <- function(x, label, k) {

@@ -23,6 +23,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_cuda_ms, 0),
     ROUTINE(ffi_cuda_source, 6),
     ROUTINE(ffi_lazy_text, 3),
+    ROUTINE(ffi_group_sums, 3),
     {NULL, NULL, 0},
 };
 

@@ -309,6 +309,30 @@ K_INLINE unsigned k_less_bits(vr a, vr b)
 #define K_LANES_UP(before, a) __builtin_shuffle(before, a, (vi){K_UP})
 #endif
 
+/* The least lane and the lowest number of those that equal it; no lane is NaN. Without branches, which
+ * nobody could guess. */
+K_INLINE real k_least(vr value, vi number, int64_t *lowest)
+{
+  real s[KE_W];
+  vi mine;
+  int64_t at[KE_W];
+#pragma GCC unroll 16
+  for (int l = 0; l < KE_W; l++) s[l] = value[l];
+#pragma GCC unroll 4
+  for (int half = KE_W / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+    for (int l = 0; l < half; l++) s[l] = s[l + half] < s[l] ? s[l + half] : s[l];
+  mine = (number & (value == s[0])) | (((vi){0} + INT32_MAX) & ~(value == s[0]));
+#pragma GCC unroll 16
+  for (int l = 0; l < KE_W; l++) at[l] = (int64_t)mine[l];
+#pragma GCC unroll 4
+  for (int half = KE_W / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+    for (int l = 0; l < half; l++) at[l] = at[l + half] < at[l] ? at[l + half] : at[l];
+  *lowest = at[0];
+  return s[0];
+}
+
 /* The lanes' sum in double, always in the same order: one half plus the other, and so on. */
 K_INLINE double k_hsum(vr a)
 {

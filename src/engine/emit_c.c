@@ -58,18 +58,16 @@ static const char macros[] =
     "#define ZERO_UNLESS(mask, x) ((vr)((mask) & (vi)(x)))\n";
 
 /* Merge (value, item) of the lanes into a state: the better value, the lower item where values are
- * equal. The state's items are lower than the lanes'. */
+ * equal. The state's items are lower than the lanes'. Signs are turned for the largest. */
 static const char extreme_text[] =
     "APART void %s(double *state, const long width, const vr *value, const vi *item,\n"
     "    const long long first)\n"
     "{\n"
-    "  if (!k_any(*value %c k_set((real)state[0]))) return;\n"
-    "  for (int l = 0; l < KE_W; l++) {\n"
-    "    const double x = (*value)[l], at = (double)(first + (*item)[l]);\n"
-    "    if (x %c state[0] || (x == state[0] && at < state[width])) {\n"
-    "      state[0] = x;\n"
-    "      state[width] = at;\n"
-    "    }\n"
+    "  int64_t at;\n"
+    "  const double x = %ck_least(%c*value, *item, &at);\n"
+    "  if (x %c state[0]) {\n"
+    "    state[0] = x;\n"
+    "    state[width] = (double)(first + at);\n"
     "  }\n"
     "}\n";
 
@@ -638,8 +636,8 @@ static void emit_prelude(kernel *k)
   KE_LINE(e, "  KW = %" PRId32 ", RW = %" PRId32 ", SW = %" PRId32 " };", pass->kept_width,
           pass->red_width, pass->state_width);
   KE_LINE(e, "%s", macros);
-  if (seen[KE_RED_MIN]) KE_LINE(e, extreme_text, "least", '<', '<');
-  if (seen[KE_RED_MAX]) KE_LINE(e, extreme_text, "largest", '>', '>');
+  if (seen[KE_RED_MIN]) KE_LINE(e, extreme_text, "least", '+', '+', '<');
+  if (seen[KE_RED_MAX]) KE_LINE(e, extreme_text, "largest", '-', '-', '>');
   if (seen[KE_RED_SUMEXP]) KE_LINE(e, "%s", sumexp_text);
   if (seen[KE_RED_KAHAN]) KE_LINE(e, "%s", kahan_text);
   for (int32_t q = 0; q < pass->nreduce; q++) {

@@ -312,16 +312,12 @@ static void clear_accumulators(const ki_env *e)
 static void merge_extreme(const real *acc, const real *acc_index, bool is_max, int64_t first,
                           double *value, double *index)
 {
-  const vi number = (vi)load(acc_index);
-  int best = 0;
+  int64_t at;
+  const double x = is_max ? -k_least(-load(acc), (vi)load(acc_index), &at) : k_least(load(acc), (vi)load(acc_index), &at);
 
-  for (int l = 1; l < KE_W; l++) {
-    const bool better = is_max ? acc[l] > acc[best] : acc[l] < acc[best];
-    if (better || (acc[l] == acc[best] && number[l] < number[best])) best = l;
-  }
-  if (is_max ? (double)acc[best] > *value : (double)acc[best] < *value) {
-    *value = (double)acc[best];
-    *index = (double)(first + number[best]);
+  if (is_max ? x > *value : x < *value) {
+    *value = x;
+    *index = (double)(first + at);
   }
 }
 

@@ -143,6 +143,7 @@
 #define k_i8 MATH_NAME(k_i8)
 #define k_keep MATH_NAME(k_keep)
 #define k_keep_d MATH_NAME(k_keep_d)
+#define k_least MATH_NAME(k_least)
 #define k_less_bits MATH_NAME(k_less_bits)
 #define k_lgamma MATH_NAME(k_lgamma)
 #define k_lgamma_1 MATH_NAME(k_lgamma_1)
