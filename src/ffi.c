@@ -659,13 +659,16 @@ SEXP ffi_forked(void)
 }
 
 /* ---- what R alone is slow at ---- */
-/* Sums of the rows of each group: x[n, d], label[n] of 1..k, result [k, d]. In long double, as rowsum(). */
+/* Sums of the rows of each group: x[n, d], label[n] of 1..k, result [k, d]. In double within some rows, then
+ * in long double. */
 SEXP ffi_group_sums(SEXP x, SEXP label, SEXP groups)
 {
   const int k = arg_int(groups, "groups");
   const R_xlen_t n = XLENGTH(label);
   const void *memory = vmaxget();
-  long double *sum;
+  const R_xlen_t block = 65536;
+  long double *total;
+  double *sum;
   int *group;
   R_xlen_t d;
   SEXP out;
@@ -673,7 +676,8 @@ SEXP ffi_group_sums(SEXP x, SEXP label, SEXP groups)
   if (TYPEOF(x) != REALSXP || (TYPEOF(label) != REALSXP && TYPEOF(label) != INTSXP) || k < 1 || n < 1 || XLENGTH(x) % n)
     Rf_error("x, label: doubles and numbers of groups are needed");
   d = XLENGTH(x) / n;
-  sum = (long double *)R_alloc((size_t)k, sizeof *sum);
+  total = (long double *)R_alloc((size_t)k, sizeof *total);
+  sum = (double *)R_alloc((size_t)k, sizeof *sum);
   group = (int *)R_alloc((size_t)n, sizeof *group);
   for (R_xlen_t i = 0; i < n; i++) {
     const double l = TYPEOF(label) == INTSXP ? (double)INTEGER(label)[i] : REAL(label)[i];
@@ -685,9 +689,15 @@ SEXP ffi_group_sums(SEXP x, SEXP label, SEXP groups)
   for (R_xlen_t c = 0; c < d; c++) {
     const double *column = REAL(x) + c * n;
 
-    for (int g = 0; g < k; g++) sum[g] = 0;
-    for (R_xlen_t i = 0; i < n; i++) sum[group[i]] += column[i];
-    for (int g = 0; g < k; g++) REAL(out)[c * k + g] = (double)sum[g];
+    for (int g = 0; g < k; g++) total[g] = 0;
+    for (R_xlen_t first = 0; first < n; first += block) {
+      const R_xlen_t end = n - first < block ? n : first + block;
+
+      for (int g = 0; g < k; g++) sum[g] = 0;
+      for (R_xlen_t i = first; i < end; i++) sum[group[i]] += column[i];
+      for (int g = 0; g < k; g++) total[g] += sum[g];
+    }
+    for (int g = 0; g < k; g++) REAL(out)[c * k + g] = (double)total[g];
   }
   vmaxset(memory);
   UNPROTECT(1);
