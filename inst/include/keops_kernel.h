@@ -336,12 +336,22 @@ K_INLINE real k_least(vr value, vi number, int64_t *lowest)
 /* The lanes' sum in double, always in the same order: one half plus the other, and so on. */
 K_INLINE double k_hsum(vr a)
 {
-  double s[KE_W];
-#pragma GCC unroll 16
-  for (int l = 0; l < KE_W; l++) s[l] = (double)a[l];
-#pragma GCC unroll 4
-  for (int half = KE_W / 2; half > 0; half /= 2)
+#if KE_REAL_BYTES == 4
+  typedef float k_half __attribute__((vector_size(KE_VBYTES / 2)));
+  union {
+    vr whole;
+    k_half half[2];
+  } u = {a};
+  const k_f8 d = __builtin_convertvector(u.half[0], k_f8) + __builtin_convertvector(u.half[1], k_f8);
+#else
+  const k_f8 d = a;
+#endif
+  double s[KE_VBYTES / 8];
 #pragma GCC unroll 8
+  for (int l = 0; l < KE_VBYTES / 8; l++) s[l] = d[l];
+#pragma GCC unroll 4
+  for (int half = KE_VBYTES / 16; half > 0; half /= 2)
+#pragma GCC unroll 4
     for (int l = 0; l < half; l++) s[l] += s[l + half];
   return s[0];
 }

@@ -10,7 +10,7 @@ enum {
   UNIT_ROWS = 64,             /* rows of a unit, if nothing speaks against it */
   MANY_UNITS = 64,            /* units that a pass should have: items are split for that */
   UNIT_BYTES = 192 * 1024,    /* kept values and states of a unit */
-  SEGMENT_BYTES = 128 * 1024, /* items of one kernel call: they stay in cache for all rows */
+  SEGMENT_BYTES = 384 * 1024, /* items of one kernel call: they stay in cache for all rows */
   SEGMENT_NS = 2000000,       /* and its time, by an estimate that may be five times too low */
   PIECE_ITEMS = 8192,         /* items are not split into less than this, unless it takes ... */
   PIECE_NS = 100000           /* ... so long */

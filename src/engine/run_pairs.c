@@ -253,9 +253,9 @@ static bool any_streams(const pairs *w)
   for (int64_t k = 0; k < w->cut.nparts; k++) {
     const ke_part *part = &w->cut.part[k];
 
-    if (part->segment < w->shape.tile || part->row_units > w->nred) return false;
+    if (part->nitems == 0) continue;
+    if (part->segment < w->shape.tile || part->row_units > (w->nred - seen) / part->nitems) return false;
     seen += part->row_units * part->nitems;
-    if (seen > w->nred) return false;
   }
   return true;
 }
