@@ -28,13 +28,14 @@ write_report <- function(folder, title) {
   writeLines(paste("#", title), file)
   suppressWarnings(utils::write.table(do.call(rbind, results), file, append = TRUE, sep = ",", row.names = FALSE,
                                       qmethod = "double"))
-  write_scaling(folder, slug())
   if (normalizePath(folder) == normalizePath(file.path(here, "results"), mustWork = FALSE)) write_markdown(folder)
 }
 
 table_of <- function(file) {
   head <- sub("^# ", "", grep("^# ", readLines(file), value = TRUE))
   r <- utils::read.csv(file, comment.char = "#")
+  draw_scaling(r[r$part == "scaling", ], sub("\\.csv$", "", file))
+  r <- r[r$part != "scaling", ]
   verdict <- ifelse(is.na(r$ok), "", ifelse(r$ok, "ok", "**missed**"))
   span <- ifelse(is.na(r$low), "", sprintf("%g-%g", r$low, r$high))
   rows <- sprintf("| %s | %s | %s | %s | %g %s | %s | %s | %s | %s |", r$part, r$case, r$precision, r$backend, r$value,

@@ -78,6 +78,23 @@ memory <- function(m = 1000000L) {
   }
 }
 
+# All pairs of 100,000 points: more than a dist object could hold
+all_pairs <- function(n = 100000L) {
+  if (!file.exists("/proc/self/clear_refs")) return(invisible())
+  for (kind in c("gauss", "argmin")) {
+    got <- fresh_session(c(
+      "mb <- function(field) as.numeric(gsub('[^0-9]', '', grep(field, readLines('/proc/self/status'), value = TRUE))) / 1024",
+      sprintf("n <- %dL; x <- matrix(runif(3 * n), n); b <- runif(n)", n),
+      sprintf("op <- keops_kernel('%s', c('x=Vi(3)', 'y=Vj(3)', 'b=Vj(1)', 'g=Pm(1)'), precision = 'single', threads = %dL)",
+              formula_of(kind, 3L, 1L), threads),
+      "invisible(gc()); writeLines('5', '/proc/self/clear_refs'); before <- mb('^VmRSS')",
+      "start <- as.numeric(Sys.time()); out <- op(list(x, x, b, 50))",
+      "cat(mb('^VmHWM') - before, as.numeric(Sys.time()) - start)"), "MALLOC_MMAP_THRESHOLD_=65536")
+    record("memory", sprintf("%s, all pairs of %d points, growth", kind, n), "single", "auto", got[1L], "MB", 200, FALSE,
+           note = sprintf("%.1f s", got[2L]))
+  }
+}
+
 bench_resources <- function(rounds) {
   first_answer("first answer, cold, interpreted, N=1000", "interpreted", FALSE, 0.03)
   first_answer("first answer, cold, compiled, N=1000", "compiled", FALSE, 0.3)
@@ -85,4 +102,5 @@ bench_resources <- function(rounds) {
   small_call()
   compile_times()
   memory()
+  all_pairs()
 }

@@ -8,8 +8,8 @@
 # exit status says whether all were kept. Bounds are for a quiet machine (look at the load printed first) and
 # for AVX-512; half of a ratio is asked for where vectors are narrower.
 #
-# A whole run writes results/<machine>.csv, pictures beside it, and RESULTS.md anew from notes.md and the results
-# of all machines. `out` takes them elsewhere.
+# A whole run writes results/<machine>.csv, and RESULTS.md and its pictures anew from notes.md and the results
+# of all machines. `out` takes the results elsewhere. `parts=report` measures nothing: it makes RESULTS.md only.
 
 library(keops)
 
@@ -29,7 +29,12 @@ for (file in c("tools.R", "cases.R", "wide.R", "thin.R", "resources.R", "peers.R
   source(file.path(here, file))
 }
 
+if (identical(parts, "report")) {
+  write_markdown(file.path(here, "results"))
+  quit()
+}
 set.seed(1)
+Sys.setenv(KEOPS_DEVICE = "cpu") # in sessions of their own too
 keops_options(cache_dir = tempfile("bench-cache"))
 machine <- measure_peak()
 narrower <- if (keops_info()$vectors == "avx512") 1 else 0.5

@@ -1,13 +1,8 @@
 # Time against N and against D, as pictures.
 
-scaling <- NULL
-
 scaling_point <- function(axis, at, m, n, d, precision, reference = TRUE) {
   data <- make_data(m, n, d)
-  add <- function(name, time) {
-    scaling <<- rbind(scaling, data.frame(axis = axis, at = at, precision = precision, name = name, time = time))
-    record("scaling", sprintf("gauss, %s = %d", axis, at), precision, name, 1e3 * time, "ms")
-  }
+  add <- function(name, time) record("scaling", sprintf("gauss %s=%d", axis, at), precision, name, 1e3 * time, "ms")
 
   for (name in c("compiled", "interpreted")) {
     op <- make_operator("gauss", d, 1L, precision, name, threads)
@@ -24,16 +19,19 @@ bench_scaling <- function(rounds) {
   }
 }
 
-write_scaling <- function(folder, name) {
-  if (is.null(scaling)) return(invisible())
+# Two pictures of the lines of results that belong here; `stem` is their path up to "-time-against-n.png".
+draw_scaling <- function(r, stem) {
+  if (nrow(r) == 0L || !capabilities("png")) return(invisible())
   colours <- c(compiled = "#1b6ca8", interpreted = "#d1495b", reference = "#777777")
-  for (axis in c("N", "D")) {
-    s <- scaling[scaling$axis == axis, ]
-    grDevices::png(file.path(folder, sprintf("%s-time-against-%s.png", name, tolower(axis))), 900, 600, res = 110)
-    plot(s$at, 1e3 * s$time, log = "xy", type = "n", ylab = "ms a call", main = "Sum of Gaussians",
+  r$axis <- sub("gauss (.)=.*", "\\1", r$case)
+  r$at <- as.numeric(sub(".*=", "", r$case))
+  for (s in split(r, r$axis)) {
+    axis <- s$axis[1L]
+    grDevices::png(sprintf("%s-time-against-%s.png", stem, tolower(axis)), 900, 600, res = 110)
+    plot(s$at, s$value, log = "xy", type = "n", ylab = "ms a call", main = "Sum of Gaussians",
          xlab = if (axis == "N") "M = N points, D = 3" else "D, 500 x 2000 points")
-    for (part in split(s, paste(s$name, s$precision))) {
-      lines(part$at, 1e3 * part$time, type = "b", pch = 19, col = colours[[part$name[1L]]],
+    for (part in split(s, paste(s$backend, s$precision))) {
+      lines(part$at, part$value, type = "b", pch = 19, col = colours[[part$backend[1L]]],
             lty = if (part$precision[1L] == "single") 2L else 1L)
     }
     legend("topleft", c(names(colours), "double", "single"), col = c(colours, "black", "black"), lty = c(1, 1, 1, 1, 2),
