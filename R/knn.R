@@ -26,7 +26,7 @@
 #'   no neighbour; places left over hold `NA` and `Inf`.
 #'
 #' @section Errors: `keops_error_input` for data that are not finite numbers, with argument, row and column; for columns
-#'   that do not match; for `k`; for a zero row (cosine) or a constant row (correlation), which has no such distance; if
+#'   that do not match; for neighbours nearer than 1e-150 times the largest number, whose squared distance is lost (euclidean); for `k`; for a zero row (cosine) or a constant row (correlation), which has no such distance; if
 #'   the answer would hold more than 2^31 - 1 neighbours. `keops_error_parse` for a formula.
 #'
 #' @seealso [keops_frnn()] for all neighbours within a radius, [keops_knn_fit()] for prediction.
@@ -91,6 +91,12 @@ nearest <- function(x, query, k, metric, call, settings = list()) {
   if (m == 0L) {
     return(list(index = matrix(0L, 0L, k, dimnames = names), dist = matrix(0, 0L, k, dimnames = names)))
   }
+  scaled <- scale_metric(metric, x, query)
+  metric <- scaled$metric
+  if (scaled$scale != 1) {
+    x <- x * scaled$scale
+    query <- query * scaled$scale
+  }
   op <- metric_operator(metric, sprintf("KMin_ArgKMin_Reduction(%%s,%d,1)", k + self), ncol(x), call, settings = settings)
   found <- op(list(query, x))
   index <- found$indices
@@ -105,9 +111,12 @@ nearest <- function(x, query, k, metric, call, settings = list()) {
     index <- matrix(index[at], m, k)
     value <- matrix(value[at], m, k)
   }
+  check_resolved(value, rep(seq_len(m), k), as.vector(index), query, x, metric, call_precision(settings), call)
   dimnames(index) <- dimnames(value) <- names
   list(index = index, dist = metric$finish(value))
 }
+
+call_precision <- function(settings) if (is.null(settings$precision)) setting("precision") else settings$precision
 
 #' @export
 print.keops_knn <- function(x, ...) {
@@ -165,6 +174,10 @@ within_radius <- function(x, query, radius, metric, sort, call) {
   dist <- rep(list(numeric()), m)
   names(id) <- names(dist) <- rownames(query)
   query <- unname(query)
+  scaled <- scale_metric(metric, x, query)
+  metric <- scaled$metric
+  x <- x * scaled$scale
+  query <- query * scaled$scale
   bound <- metric$bound(radius)
   if (m > 0L) {
     counting <- metric_operator(metric, "Sum_Reduction(LessOrEqual(%s,r),1)", ncol(x), call, more = "r=Pm(1)")
@@ -173,6 +186,7 @@ within_radius <- function(x, query, radius, metric, sort, call) {
   take <- function(row, index, value) {
     keep <- which(value <= bound & !(self & index == row))
     if (!sort) keep <- keep[order(index[keep])]
+    check_resolved(value[keep], rep(row, length(keep)), index[keep], query, x, metric, call_precision(list()), call)
     id[[row]] <<- index[keep]
     dist[[row]] <<- metric$finish(value[keep])
   }

@@ -123,9 +123,19 @@ new_design <- function(parts, newdata, call, arg = "newdata") {
   check_columns(parts, newdata, call, arg)
   terms <- stats::delete.response(parts$terms)
   frame <- stats::model.frame(terms, newdata, na.action = stats::na.pass, xlev = parts$xlevels)
-  classes <- attr(terms, "dataClasses")
-  if (!is.null(classes)) stats::.checkMFClasses(classes, frame)
+  check_classes(terms, frame, arg, call)
   design_matrix(terms, frame, parts$contrasts)$x
+}
+
+# A variable of another type than that of the fit would be other columns.
+check_classes <- function(terms, frame, arg, call) {
+  fitted <- attr(terms, "dataClasses")
+  for (name in intersect(names(frame), names(fitted))) {
+    tryCatch(stats::.checkMFClasses(fitted[name], frame[name]), error = function(e) {
+      stop_input(quote_names(arg), paste0("a column ", quote_names(name), " of type ", stats::.MFclass(frame[[name]])),
+                 paste(fitted[[name]], "as in the fit"), call)
+    })
+  }
 }
 
 check_columns <- function(parts, newdata, call, arg = "newdata") {

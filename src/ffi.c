@@ -231,7 +231,8 @@ static ke_gpu_settings arg_gpu(SEXP x, ke_device_choice *choice)
   s.ndevice = (int)XLENGTH(numbers);
   s.memory = Rf_asReal(VECTOR_ELT(x, 2));
   s.launch_ms = Rf_asReal(VECTOR_ELT(x, 4));
-  s.accurate = Rf_asReal(VECTOR_ELT(x, 3)) < 2e-6; /* that of the approximate functions */
+  s.accuracy = Rf_asReal(VECTOR_ELT(x, 3));
+  s.accurate = s.accuracy < 2e-6; /* that of the approximate functions */
   return s;
 }
 

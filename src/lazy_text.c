@@ -146,6 +146,16 @@ static void put_node(walk *w, SEXP node, bool swap, bool bare)
   check_node(kids, 1);
   if (strcmp(name, "t") == 0) {
     put_node(w, place(kids, 0), !swap, false);
+  } else if (strcmp(name, "{}") == 0) {
+    SEXP pieces = place(node, OP_INTS);
+
+    if (TYPEOF(pieces) != STRSXP || XLENGTH(pieces) != XLENGTH(kids) + 1) Rf_error("lazy text: a piece around each operand is needed");
+    put(w, "(");
+    for (R_xlen_t k = 0; k <= XLENGTH(kids); k++) {
+      put(w, CHAR(STRING_ELT(pieces, k)));
+      if (k < XLENGTH(kids)) put_node(w, place(kids, (int)k), swap, false);
+    }
+    put(w, ")");
   } else if (is_infix(node)) {
     SEXP left = place(kids, 0);
 

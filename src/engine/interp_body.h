@@ -161,12 +161,13 @@ static void merge_least(const ki_env *e, const ki_reduce *reduce, int r, int64_t
 /* Lists of few vectors stay in registers. */
 KI_PRIMITIVE real take_list(vr *value, vi *number, int k, const vr *x, int n, int first)
 {
+  enum { MOST = KE_LIST_VECTORS(KE_LIST_MOST) }; /* no constant beyond it, or compilers warn */
   const int vectors = KE_LIST_VECTORS(k), last = (k - 1) % KE_W;
 
   switch (vectors) {
   case 1: return ke_list_take(value, number, 1, last, x, n, first);
-  case 2: return ke_list_take(value, number, 2, last, x, n, first);
-  case 3: return ke_list_take(value, number, 3, last, x, n, first);
+  case 2: return ke_list_take(value, number, MOST < 2 ? MOST : 2, last, x, n, first);
+  case 3: return ke_list_take(value, number, MOST < 3 ? MOST : 3, last, x, n, first);
   default: return ke_list_take(value, number, vectors, last, x, n, first);
   }
 }

@@ -28,6 +28,10 @@
 #undef K_WIDE_EPSILON
 #undef KEOPS_SPECIAL_H
 #undef KEOPS_DIGAMMA_H
+#undef KEOPS_ORDERS_H
+#undef K_WIDE_CONSTANT
+#undef K_WIDE_PI
+#undef K_WIDE
 #undef K_MATHS
 #undef K_FAR
 #undef K_FUSED

@@ -58,6 +58,7 @@ scores_only <- c("LogSumExp", "LogSumExpWeight", "SumSoftMaxWeight", "SoftMax", 
                  "Max_SumShiftExpWeight") # of one component
 weighted <- grep("Weight|SoftMax", names(masked_reductions), value = TRUE)
 without_gradient <- grep("Arg|Zero", names(masked_reductions), value = TRUE)
+compiled_reductions <- c("Sum", "Min_ArgMin", "KMin", "LogSumExp", "SumSoftMaxWeight") # one of each kind of state
 
 # ---- what is reduced: of x[i], y[j] and p, rows repeated for each pair ----
 
@@ -122,8 +123,10 @@ test_that("every reduction of the table, over either axis, runs over the ranges"
     d <- if (name %in% scores_only) 1 else 2
     data <- range_data(12, 14, d)
     for (summand in names(summands)) {
+      # over i, compiled kernels are those over j with the variables renamed: one of each kind of state is enough
+      compiled <- summand == "pair" && (axis == 1 || name %in% compiled_reductions)
       expect_masked(name, summand, d, axis, data, seen, ranges,
-                    backends = if (summand == "pair") c("interpreted", "compiled") else "interpreted")
+                    backends = c("interpreted", if (compiled) "compiled"))
     }
   }
 })
@@ -159,6 +162,7 @@ test_that("gradients in all variables, first and second, run over the ranges", {
         slope <- function(data) ref_slope(function(h) value(moved(data, v, direction, h)))
         v2 <- if (v == "x") "y" else "x"
         direction2 <- matrix(runif(length(data[[v2]]), -1, 1), nrow(data[[v2]]))
+        first <- slope(data)
         second <- ref_slope(function(h) slope(moved(data, v2, direction2, h)))
         each_backend(function(backend, precision) {
           label <- paste0("d/d", v, " of ", formula(op), " (", backend, ", ", precision, ")")
@@ -170,13 +174,13 @@ test_that("gradients in all variables, first and second, run over the ranges", {
             out[is.nan(out)] <- 0
           }
           expect_identical(dim(out), dim(data[[v]]), label = paste("dim of", label))
-          expect_close(matrix(sum(out * direction)), matrix(slope(data)), tol(precision, 1),
+          expect_close(matrix(sum(out * direction)), matrix(first), tol(precision, 1),
                        max(1, sum(abs(out * direction))), label = label)
           out <- keops_grad(grad, v2)(unname(c(data, list(eta_op, direction))), ranges = ranges)
           if (name %in% c("SumSoftMaxWeight", "SoftMax")) out[is.nan(out)] <- 0
           expect_close(matrix(sum(out * direction2)), matrix(second), tol(precision, 2),
                        max(1, sum(abs(out * direction2))), label = paste0("d/d", v2, " ", label))
-        }, backends = if (summand == "pair" && axis == 1) c("interpreted", "compiled") else "interpreted",
+        }, backends = c("interpreted", if (summand == "pair" && axis == 1 && name %in% compiled_reductions) "compiled"),
            precisions = if (axis == 1) c("double", "single") else "double")
       }
     }
