@@ -8,10 +8,16 @@ skip_without_nvrtc <- function() {
   skip_if(nzchar(Sys.getenv("FAKE_CUDA")), "NVRTC is a fake: it compiles in the other tests")
 }
 
-cuda_bytes <- function(formula, args, precision, m = 1e5, n = 1e5) {
-  handle <- keops:::engine_formula(formula, args)$handle
-  keops:::engine_cuda_source(handle, precision, m, n, arch = 90L)
-}
+# Bytes of the cubin. Reductions that differ only in how they finish, and many sizes, have one source: it is compiled once.
+cuda_bytes <- local({
+  known <- list()
+  function(formula, args, precision, m = 1e5, n = 1e5) {
+    handle <- keops:::engine_formula(formula, args)$handle
+    source <- paste("source", keops:::engine_cuda_source(handle, precision, m, n)) # no kernel: no name
+    if (is.null(known[[source]])) known[[source]] <<- keops:::engine_cuda_source(handle, precision, m, n, arch = 90L)
+    known[[source]]
+  }
+})
 
 not_on_gpus <- c("Polygamma", "BesselK", "Matern")
 gpu_reductions <- c("Sum", "Min", "Max", "ArgMin", "ArgMax", "Min_ArgMin", "Max_ArgMax", "LogSumExp", "LogSumExpWeight",
@@ -76,10 +82,12 @@ test_that("NVRTC compiles every reduction in every shape of kernel", {
   shapes <- list(c(1, 1e5), c(20, 1e5), c(1000, 1000), c(1e4, 1e4), c(1e5, 1e5))
   for (name in gpu_reductions) {
     every <- name %in% c("Sum", "LogSumExp", "ArgMin")
-    for (dim in c(3, 60)) {
+    for (dim in c(3, 40, 60)) {
       args <- sprintf(c("x=Vi(%d)", "y=Vj(%d)"), dim)
       formula <- sprintf(if (grepl("Weight|SoftMax", name)) "%s_Reduction(SqDist(x,y),y,1)" else "%s_Reduction(SqDist(x,y),1)", name)
-      expect_compiles(formula, args, "double")
+      # 60 columns unroll to seconds of compiling in double
+      if (dim < 60 || name == "Sum") expect_compiles(formula, args, "double")
+      if (dim == 40) next
       for (shape in if (every && dim == 3) shapes else shapes[5]) {
         expect_compiles(formula, args, "single", shape[1], shape[2])
       }
