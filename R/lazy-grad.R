@@ -43,7 +43,7 @@ find_places <- function(node, var, call) {
     leaf <- .subset2(var, "node")
     if (is.null(leaf) || !is.null(leaf$word)) stop_input("`var`", "an expression", "data, or a lazy matrix made by Vi(), Vj() or Pm()", call)
     same <- vapply(seq_along(flat$leaf), function(k) {
-      flat$leaf[[k]]$id == leaf$id || (leaf$side < 2L && flat$side[k] == leaf$side && identical(flat$leaf[[k]]$data, leaf$data))
+      identical(flat$leaf[[k]]$id, leaf$id) || (leaf$side < 2L && flat$side[k] == leaf$side && identical(flat$leaf[[k]]$data, leaf$data))
     }, NA)
   } else {
     same <- vapply(flat$leaf, holds_data, NA, var)
@@ -83,8 +83,9 @@ shaped_direction <- function(v, places, call) {
 }
 
 # The derivative of the node in a direction: a formula again, so its gradient is the Hessian times the direction.
+# The direction is a leaf of its own, also where it equals the data: it is held fixed.
 directional_node <- function(node, places, direction) {
-  terms <- Map(function(leaf, v) op_node("Diff", list(node, leaf, leaf_node(v, leaf$side)), node$dim), places, direction)
+  terms <- Map(function(leaf, v) op_node("Diff", list(node, leaf, leaf_node(v, leaf$side, given = FALSE)), node$dim), places, direction)
   Reduce(function(a, b) infix_node("+", a, b), terms)
 }
 

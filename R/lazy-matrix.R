@@ -194,7 +194,7 @@ right_operand <- function(y, n, size, call) {
     if (is.null(shape) && length(y) == n) return(matrix(y, ncol = 1L))
     if (length(shape) == 2L && shape[1L] == n && shape[2L] > 0L) return(y)
   }
-  b <- gate_matrix(y, "y", call)
+  b <- gate_matrix(y, "y", call, least = 0L)
   if (is.null(dim(y)) && nrow(b) != n && n == 1L) b <- t(b)
   if (nrow(b) != n) stop_conform(size, dim(b), call)
   b
@@ -206,6 +206,7 @@ kernel_times <- function(node, b, ranges, call, width = 1024L) {
     stop_input("`x`", sprintf("a lazy matrix with entries of %d components", count_components(node)),
                "entries of one component; sum(x * Vj(b), \"j\") multiplies each component", call)
   }
+  if (ncol(b) == 0L) return(matrix(0, if (is.na(node$ni)) 1L else node$ni, 0L))
   if (ncol(b) > width) {
     from <- seq(1L, ncol(b), width)
     parts <- lapply(from, function(k) {
@@ -243,6 +244,7 @@ split_identity <- function(node) {
     return(NULL)
   }
   if (is.na(rest$node$ni) || is.na(rest$node$nj) || rest$node$dim != 1L) return(NULL)
+  if (!is.finite(rest$factor)) return(NULL) # it is NaN off the diagonal
   rest
 }
 
@@ -439,12 +441,42 @@ as.vector.keops_lazytensor <- function(x, mode = "any") as.vector(as.matrix(x), 
 as.double.keops_lazytensor <- function(x, ...) as.double(as.matrix(x))
 #' @export
 as.data.frame.keops_lazytensor <- function(x, ...) as.data.frame(as.matrix(x), ...)
+#' @export
+as.list.keops_lazytensor <- function(x, ...) as.list(as.vector(x))
+#' @export
+c.keops_lazytensor <- function(...) do.call(c, lapply(list(...), function(x) if (is_lazy(x)) as.vector(x) else x))
+#' @export
+rep.keops_lazytensor <- function(x, ...) rep(as.vector(x), ...)
+#' @export
+unlist.keops_lazytensor <- function(x, recursive = TRUE, use.names = TRUE) as.vector(x)
+#' @export
+sort.keops_lazytensor <- function(x, decreasing = FALSE, ...) sort(as.vector(x), decreasing, ...)
+#' @export
+xtfrm.keops_lazytensor <- function(x) as.vector(x)
+#' @export
+unique.keops_lazytensor <- function(x, incomparables = FALSE, ...) unique(as.matrix(x), incomparables, ...)
+#' @export
+duplicated.keops_lazytensor <- function(x, incomparables = FALSE, ...) duplicated(as.matrix(x), incomparables, ...)
+#' @export
+summary.keops_lazytensor <- function(object, ...) summary(as.matrix(object), ...)
+#' @importFrom stats median quantile
+#' @export
+median.keops_lazytensor <- function(x, na.rm = FALSE, ...) median(as.vector(x), na.rm, ...)
+#' @export
+quantile.keops_lazytensor <- function(x, ...) quantile(as.vector(x), ...)
+#' @export
+aperm.keops_lazytensor <- function(a, perm = NULL, ...) aperm(as.matrix(a), perm, ...)
+#' @export
+all.equal.keops_lazytensor <- function(target, current, ...) {
+  all.equal(as.matrix(target), if (is_lazy(current)) as.matrix(current) else current, ...)
+}
 
 # Positions of an index of one side, as base R reads it.
 positions <- function(index, n, labels, arg, call) {
   if (is_lazy(index)) {
     stop_input(quote_names(arg), "a lazy matrix", "positions; as.matrix(K) can be indexed by a dense logical matrix", call)
   }
+  if (is.null(index)) index <- integer()
   if (is.character(index)) {
     at <- match(index, labels)
   } else if (is.logical(index)) {
@@ -460,7 +492,7 @@ positions <- function(index, n, labels, arg, call) {
     stop_input(quote_names(arg), if (length(bad) > 0L) show_value(bad[1L]) else "NA",
                if (is.character(index)) "row names of the data" else paste("positions, 1 to", n), call)
   }
-  as.integer(at)
+  trunc(at)
 }
 
 #' @rdname lazy_matrix
@@ -474,7 +506,7 @@ positions <- function(index, n, labels, arg, call) {
   size <- dim(x)
   if (count == 1L) {
     if (missing(i)) return(x)
-    return(single_entries(x, i, call))
+    return(single_entries(x, i, limit, call))
   }
   labels <- dimnames(x)
   rows <- if (!missing(i)) positions(i, size[1L], labels[[1L]], "i", call)
@@ -493,21 +525,20 @@ positions <- function(index, n, labels, arg, call) {
 }
 
 # K[cbind(i, j)] and K[k].
-single_entries <- function(x, i, call) {
+single_entries <- function(x, i, limit, call) {
   size <- dim(x)
   labels <- dimnames(x)
-  if (is_lazy(i)) positions(i, 0L, NULL, "i", call)
-  if (is.logical(i)) {
-    stop_input("`i`", describe(i), "positions; as.matrix(K)[i] takes logicals", call)
-  }
-  if (is.matrix(i) && ncol(i) == 2L) {
+  total <- prod(as.double(size))
+  if (!is_lazy(i) && is.matrix(i) && ncol(i) == 2L && !is.logical(i)) {
+    if (is.numeric(i)) {
+      if (any(i < 0, na.rm = TRUE)) stop_input("`i`", "negative positions in a matrix", "pairs of positions, from 1", call)
+      i <- i[is.na(i[, 1L]) | is.na(i[, 2L]) | (i[, 1L] >= 1 & i[, 2L] >= 1), , drop = FALSE] # as R leaves out zeros
+    }
     rows <- positions(i[, 1L], size[1L], labels[[1L]], "i", call)
     columns <- positions(i[, 2L], size[2L], labels[[2L]], "j", call)
   } else {
-    at <- if (is.numeric(i) && !any(i < 1, na.rm = TRUE)) i else NA
-    if (anyNA(at) || any(at > prod(as.double(size)))) {
-      stop_input("`i`", describe(i), paste("positions, 1 to", format_count(prod(as.double(size)))), call)
-    }
+    if (is.logical(i) || (is.numeric(i) && any(i < 0, na.rm = TRUE))) check_limit(total, lazy_node(x, call), limit, call)
+    at <- positions(i, total, NULL, "i", call)
     rows <- (at - 1) %% size[1L] + 1
     columns <- (at - 1) %/% size[1L] + 1
   }
@@ -516,7 +547,10 @@ single_entries <- function(x, i, call) {
 }
 
 #' @export
-`[[.keops_lazytensor` <- function(x, i, j, ...) if (missing(j)) x[i] else x[i, j]
+`[[.keops_lazytensor` <- function(x, i, j, ...) {
+  out <- if (missing(j)) x[i] else x[i, j]
+  if (length(out) == 1L) out else stop_input("`[[`", paste(length(out), "entries"), "one entry", sys.call())
+}
 
 # ---- what it is not ----
 
@@ -528,6 +562,12 @@ stop_assign <- function(call) {
 `[<-.keops_lazytensor` <- function(x, i, j, ..., value) stop_assign(sys.call())
 #' @export
 `[[<-.keops_lazytensor` <- function(x, i, j, ..., value) stop_assign(sys.call())
+#' @export
+`$<-.keops_lazytensor` <- function(x, name, value) stop_assign(sys.call())
+#' @export
+`length<-.keops_lazytensor` <- function(x, value) stop_assign(sys.call())
+#' @export
+`names<-.keops_lazytensor` <- function(x, value) stop_assign(sys.call())
 #' @export
 `dim<-.keops_lazytensor` <- function(x, value) stop_assign(sys.call())
 #' @export

@@ -59,8 +59,9 @@ count_components <- function(node) if (node$cplx) node$dim %/% 2L else node$dim
 #' @details
 #' \describe{
 #'   \item{Arithmetic}{`+ - * / ^ %% %/%`. `K^2` and other whole exponents up to 64 are exact for negative entries; another
-#'     exponent of a negative number is `NaN`, as in R.}
-#'   \item{Comparison}{`< <= > >= == !=` give 1 and 0, so that sums of them count. With `NaN` they are 0 (`!=`: 1).}
+#'     exponent of a negative number is `NaN`, as in R. `%%` by an infinite number is `NaN`.}
+#'   \item{Comparison}{`< <= > >= == !=` give 1 and 0, so that sums of them count. With `NaN` they are 0 (`!=`: 1).
+#'     `is.na()`, `is.finite()` and `is.infinite()` count too; `is.nan()` does not tell `NA` from `NaN`.}
 #'   \item{Logic}{`!`, `&` and, between comparisons, `|`. Otherwise **`x | y` is the dot product** of the components, as in
 #'     KeOps.}
 #'   \item{Functions}{`abs sign sqrt floor ceiling trunc round exp expm1 log log1p log2 log10 cos sin tan cospi sinpi tanpi acos asin
@@ -218,6 +219,10 @@ math_node <- function(name, node, more, call) {
   if (name == "log") return(log_node(node, more, call))
   if (name == "round") return(round_node(node, more, call))
   if (length(more) > 0L && name != "trunc") stop_input("unused argument", describe(more[[1L]]), "no further arguments", call)
+  if (name == "sign") { # the word's is 0 for NaN
+    missing <- infix_node("-", infix_node("!=", node, node), constant_node("0.5"))
+    return(call_node("IfElse", missing, node, unary_node("Sign", node)))
+  }
   word <- math_words[name]
   if (!is.na(word)) return(unary_node(word[[1L]], node))
   pi_times <- function() infix_node("*", constant_node(format(pi, digits = 17L)), node)
@@ -249,24 +254,44 @@ round_node <- function(node, more, call) {
   if (!is.numeric(digits) || length(digits) != 1L || !is.finite(digits)) {
     stop_input("`digits`", describe(digits), "one whole number", call)
   }
-  scale <- if (digits != 0) leaf_node(10^digits, 2L, given = FALSE)
+  if (digits < -308) return(times_node(node, constant_node("0")))
+  given <- node
+  scale <- if (digits != 0) leaf_node(10^min(digits, 308), 2L, given = FALSE)
   if (!is.null(scale)) node <- times_node(node, scale)
   nearest <- function(a) op_node("RoundHalfAway", list(a), a$dim)
   two <- constant_node("2")
   fraction <- op_node("Abs", list(infix_node("-", node, op_node("Trunc", list(node), node$dim))), node$dim)
   tie <- infix_node("-", call_node("Equal", fraction, constant_node("0.5")), constant_node("1"))
   out <- call_node("IfElse", tie, times_node(two, nearest(infix_node("/", node, two))), nearest(node))
-  if (is.null(scale)) out else infix_node("/", out, scale)
+  if (is.null(scale)) return(out)
+  # numbers without fraction there, or too large for it, stay as they are
+  whole <- infix_node("-", op_node("Abs", list(node), node$dim), constant_node("4503599627370496"))
+  call_node("IfElse", whole, given, infix_node("/", out, scale))
 }
 
 #' @export
 is.na.keops_lazytensor <- function(x) {
   node <- lazy_node(x, sys.call())
-  new_lazy(infix_node("!=", node, node, "logical"))
+  new_lazy(infix_node("!=", node, node, "logical"), .subset2(x, "ranges"))
 }
 
 #' @export
 is.nan.keops_lazytensor <- is.na.keops_lazytensor
+
+#' @export
+is.finite.keops_lazytensor <- function(x) against_infinity("<", x, sys.call())
+
+#' @export
+is.infinite.keops_lazytensor <- function(x) against_infinity("==", x, sys.call())
+
+against_infinity <- function(op, x, call) {
+  node <- lazy_node(x, call)
+  size <- op_node("Abs", list(real_only(node, "is.finite", call)), node$dim)
+  new_lazy(infix_node(op, size, leaf_node(Inf, 2L, given = FALSE), "logical"), .subset2(x, "ranges"))
+}
+
+#' @export
+anyNA.keops_lazytensor <- function(x, recursive = FALSE) any(is.na(x))
 
 #' @rdname lazy_ops
 #' @param y A lazy matrix or numbers.

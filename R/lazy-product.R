@@ -38,7 +38,7 @@ product_transpose <- function(x) {
     a
   }
   terms <- lapply(.subset2(x, "terms"), function(term) {
-    list(factor = Conj(term$factor), chain = rev(lapply(term$chain, turn)))
+    list(factor = term$factor, chain = rev(lapply(term$chain, turn)))
   })
   new_product(terms, rev(dim(x)))
 }

@@ -44,7 +44,8 @@ reduction_args <- function(more, call) {
 #'   these pairs), and settings (`precision`, `device`, `backend`, `threads`).
 #' @param index The index **reduced away**: `"j"` gives one row for each i (as `rowSums()`), `"i"` one for each j. For `sum`,
 #'   `prod`, `min`, `max`, `argmin`, `argmax` also `"inner"`: over the components of each entry, which gives a lazy matrix again.
-#' @param na.rm For `min()`, `max()` and `range()` without index: `FALSE` gives `NaN` if there is one, as R does.
+#' @param na.rm `TRUE` leaves `NaN` out of sums, and of `min()`, `max()`, `range()` without index; `FALSE` gives `NaN` if there is one, as R
+#'   does.
 #' @param K How many.
 #' @param weight A lazy matrix, a vector with one element for each item summed over, or a matrix with such rows.
 #'
@@ -86,6 +87,7 @@ Summary.keops_lazytensor <- function(..., na.rm = FALSE) {
   if (inherits(x, "keops_lazyproduct")) return(product_summary(name, x, call))
   taken <- take_ranges(x, more[-1L], call)
   x <- taken$x
+  if (name == "sum" && na.rm) x <- ifelse(is.na(x), 0, x)
   set <- reduction_args(taken$more, call)
   if (identical(set$index, "inner")) return(reduce_inner(x, name, call))
   if (is.na(set$index)) return(summary_scalar(x, name, na.rm, set$given, call))
@@ -142,8 +144,8 @@ summary_scalar <- function(x, name, na.rm, given, call) {
   if (name == "sum") return(sum(total(x, "Sum")))
   check_real_reduction(node, name, call)
   switch(name,
-    any = max(total(truth(x, call), "Max")) > 0,
-    all = min(total(truth(x, call), "Min")) > 0,
+    any = any(total(truth(x, call), "Max") > 0),
+    all = all(total(truth(x, call), "Min") > 0),
     prod = stop_unavailable("prod(K)", "exp(sum(log(K)))", call),
     {
       # reductions skip NaN, R does not
@@ -154,9 +156,10 @@ summary_scalar <- function(x, name, na.rm, given, call) {
 }
 
 #' @export
-mean.keops_lazytensor <- function(x, ...) {
+mean.keops_lazytensor <- function(x, na.rm = FALSE, ...) {
   call <- sys.call()
   check_dots(call, ...)
+  if (isTRUE(na.rm)) return(sum(x, na.rm = TRUE) / (prod(dim(x)) - sum(is.na(x))))
   sum(x) / prod(dim(x))
 }
 

@@ -2,7 +2,8 @@
 #
 # A lazy matrix is list(node, ranges) of class "keops_lazytensor". A node is a plain list:
 #   leaf       word = NULL, data (matrix of numbers, or a vector for a parameter), side (0 i, 1 j, 2 parameter),
-#              id, given (FALSE for a number met in an expression)
+#              id (an environment: two leaves are one if theirs is the same, in any session), given (FALSE for a
+#              number met in an expression and for what is made on the way)
 #   constant   word = "#", text
 #   transpose  word = "t", kids = list(node): i and j change places below it
 #   operation  word ("+", "Exp", ...), kids, ints (text of its whole numbers, "" or ",2,3"), infix
@@ -16,9 +17,8 @@
 # ---- nodes ----
 
 leaf_node <- function(data, side, cplx = FALSE, given = TRUE) {
-  session$leaves <- session$leaves + 1
   rows <- if (side < 2L) nrow(data)
-  list(word = NULL, data = data, side = side, id = session$leaves, given = given,
+  list(word = NULL, data = data, side = side, id = new.env(hash = FALSE, parent = emptyenv(), size = 1L), given = given,
        dim = if (side < 2L) ncol(data) else length(data),
        ni = if (side == 0L) rows else NA_integer_, nj = if (side == 1L) rows else NA_integer_,
        cplx = cplx, flag = "")
@@ -91,11 +91,14 @@ operand_node <- function(x, call, dim = NULL, other = NULL) {
   if (is_lazy(x)) return(lazy_node(x, call))
   shape <- base::dim(x)
   if (length(shape) >= 2L) stop_dense(x, other, call)
+  truth <- is.logical(x)
   x <- gate_vector(x, "operand", call)
   cplx <- is.complex(x)
   n <- length(x)
   if (!is.null(dim) && n != 1L && n != dim) stop_vector(n, dim, call)
-  leaf_node(if (cplx) interleave(x) else x, 2L, cplx, given = FALSE)
+  leaf <- leaf_node(if (cplx) interleave(x) else x, 2L, cplx, given = FALSE)
+  if (truth) leaf$flag <- "logical"
+  leaf
 }
 
 stop_vector <- function(n, dim, call) {
@@ -125,12 +128,12 @@ gate_vector <- function(x, arg, call) {
 }
 
 # A matrix of numbers, rows are points; a vector is one column.
-gate_matrix <- function(x, arg, call) {
+gate_matrix <- function(x, arg, call, least = 1L) {
   if (is_lazy(x)) stop_input(quote_names(arg), "a lazy matrix", "a matrix, data frame or vector of numbers", call)
   if (!(is.double(x) || is.complex(x)) || is.object(x)) x <- as_numbers(x, quote_names(arg), call)
   shape <- dim(x)
   if (length(shape) == 2L) {
-    if (shape[2L] == 0L) stop_input(quote_names(arg), "a matrix without columns", "one column or more", call)
+    if (shape[2L] < least) stop_input(quote_names(arg), "a matrix without columns", "one column or more", call)
     return(x)
   }
   if (length(shape) > 2L) stop_input(quote_names(arg), describe(x), "a matrix: one row a point", call)

@@ -7,7 +7,6 @@ session <- new.env(parent = emptyenv())
 session$keys <- character()
 session$handles <- list()
 session$said <- character()
-session$leaves <- 0
 
 check_choice <- function(choices) {
   force(choices)

@@ -59,7 +59,11 @@ solve.keops_lazytensor <- function(a, b, ridge = 0, tol = 1e-6, maxit = NULL,
     if (precond != "auto") stop_input("`precond`", show_value(precond), "\"none\" for a product of lazy matrices", call)
     precond <- "none"
   }
-  out <- solve_system(system, rhs, tol, maxit, precond, rank, call)
+  # squares of very small or large numbers are 0 or infinite
+  size <- apply(abs(rhs), 2L, max)
+  size[size == 0] <- 1
+  out <- solve_system(system, rhs / rep(size, each = system$n), tol, maxit, precond, rank, call)
+  out$x <- out$x * rep(size, each = system$n)
   finish_solution(out, b, rhs, tol, call)
 }
 
@@ -90,17 +94,17 @@ linear_system <- function(a, ridge, call) {
     node <- parts$node
     ridge <- ridge + parts$factor
   }
-  scale <- check_symmetric(node, size[1L], call, ranges) + max(abs(ridge))
+  scale <- check_symmetric(node, size[1L], ridge, call, ranges) + max(abs(ridge))
   list(n = size[1L], node = node, ranges = ranges, ridge = ridge, scale = scale, times = function(p) kernel_times(node, p, ranges, call) + ridge * p)
 }
 
 # Some rows against the columns: a matrix that passes and is not symmetric is still found by its residual. Gives
 # the largest sum of a row.
-check_symmetric <- function(node, n, call, ranges) {
+check_symmetric <- function(node, n, ridge, call, ranges) {
   at <- unique(round(seq(1, n, length.out = min(n, 5L))))
   rows <- dense_values(node, at, NULL, call, ranges)
   columns <- dense_values(transpose_node(node), at, NULL, call, t_ranges(ranges))
-  if (anyNA(rows)) stop_input("`a`", "a lazy matrix with NA or NaN", "numbers", call)
+  if (!all(is.finite(rows)) || !all(is.finite(ridge))) stop_input("`a`", "a lazy matrix with NA, NaN or Inf", "numbers", call)
   if (max(abs(rows - columns)) > rounding_level() * 100 * max(abs(rows))) stop_asymmetric(call)
   max(rowSums(abs(rows)))
 }

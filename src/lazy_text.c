@@ -1,8 +1,8 @@
 /* The text of a lazy matrix: one walk over its nodes, which are R lists (R/lazy.R says which).
  *
  * It could be R, and takes a third of the time of a small product there. Leaves get names by their place,
- * x0, y1, p2, ...; one that was met before keeps its name: it is known by its id, or, for rows of i or j,
- * by equal numbers. Memory is R's (R_alloc), so R may jump out of anything here. */
+ * x0, y1, p2, ...; one that was met before keeps its name: it is known by its id (an environment), or, for
+ * rows of i or j, by equal numbers; data of users are never one with what was made on the way. Memory is R's (R_alloc), so R may jump out of anything here. */
 #include "ffi.h"
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 
 /* places of a node's list */
 enum { WORD = 0 };
-enum { LEAF_DATA = 1, LEAF_SIDE = 2, LEAF_ID = 3, LEAF_DIM = 5 };
+enum { LEAF_DATA = 1, LEAF_SIDE = 2, LEAF_ID = 3, LEAF_GIVEN = 4, LEAF_DIM = 5 };
 enum { OP_KIDS = 1, OP_INTS = 2, OP_INFIX = 3 };
 enum { CONST_TEXT = 1 };
 
@@ -74,7 +74,8 @@ static bool same_leaf(SEXP a, SEXP b, int side)
   SEXP data = place(a, LEAF_DATA), other = place(b, LEAF_DATA);
 
   if (Rf_asInteger(place(a, LEAF_DIM)) != Rf_asInteger(place(b, LEAF_DIM))) return false;
-  if (side == 2 && Rf_asReal(place(a, LEAF_ID)) != Rf_asReal(place(b, LEAF_ID))) return false;
+  if (Rf_asLogical(place(a, LEAF_GIVEN)) != Rf_asLogical(place(b, LEAF_GIVEN))) return false;
+  if (side == 2 && place(a, LEAF_ID) != place(b, LEAF_ID)) return false;
   return same_numbers(data, other);
 }
 

@@ -85,3 +85,26 @@ test_that("optim() follows the gradient to points that repel each other", {
   by_differences <- optim(fit$par, energy, method = "BFGS")
   expect_equal(by_differences$value, fit$value, tolerance = 1e-4)
 })
+
+test_that("the direction of a Hessian is held fixed, also where it equals the data", {
+  x <- matrix(c(0.1, 0.4, -0.3, 1, 0.7, -0.2), 3)
+  slope <- function(x) keops_grad(exp(-sqdist(Vi(x), Vj(x))), x)
+  h <- 1e-5
+  expect_equal(keops_grad(exp(-sqdist(Vi(x), Vj(x))), x, v = x), (slope(x + h * x) - slope(x - h * x)) / (2 * h), tolerance = 1e-7)
+})
+
+test_that("data that equal what the package made on the way are still found", {
+  z <- c(1, 2, 3)
+  expect_equal(keops_grad(keops_identity(3) * Vi(z)^2, z), 2 * z)
+})
+
+test_that("parameters of a saved lazy matrix are not those of the session that loads it", {
+  file <- tempfile()
+  on.exit(unlink(file))
+  p <- Pm(2)
+  saveRDS(Vi(c(1, 2)) * p, file)
+  expect_child(c("library(keops)", sprintf("K <- readRDS(%s)", deparse(file)),
+                 "for (k in 1:1000) {", "  q <- Pm(3)", "  if (keops_grad(K * q, q) != 6) stop(k)", "}"))
+  both <- unserialize(serialize(list(K = Vi(c(1, 2)) * p, p = p), NULL))
+  expect_equal(keops_grad(both$K, both$p), 3)
+})

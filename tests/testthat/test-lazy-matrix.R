@@ -217,3 +217,44 @@ test_that("block-sparse ranges restrict sums, products, entries, gradients and s
   other <- keops_ranges(c(1, 1, 1, 2, 2, 3, 3, 3), c(1, 1, 1, 1, 2, 2), !keep)
   expect_error(K * r + K * other, class = "keops_error_input", regexp = "different")
 })
+
+test_that("a product times a complex number is transposed, not conjugated", {
+  x <- matrix(c(1, -1, 0.5, 2, 0, 3), 3)
+  P <- (Vi(x) | Vj(x)) %*% (Vi(x) | Vj(x)) * (1 + 2i)
+  Q <- tcrossprod(x) %*% tcrossprod(x) * (1 + 2i)
+  expect_equal(as.matrix(t(P)), t(Q))
+  expect_equal(t(P) %*% 1:3, t(Q) %*% 1:3)
+})
+
+test_that("single entries are taken by positions, logicals, negatives and pairs as from a matrix", {
+  e <- square_example()
+  K <- e$K
+  A <- unname(e$dense)
+  for (i in list(-1, c(-1, -1, -24), 0, c(0, 2, 0), c(TRUE, FALSE), A > 0.3, integer(), NULL, 2.7)) expect_equal(K[i], A[i])
+  pairs <- cbind(c(0, 1, 2, 6), c(1, 0, 2, 4))
+  expect_equal(K[pairs], A[pairs])
+  expect_error(K[cbind(-1, 2)], class = "keops_error_input", regexp = "negative")
+  expect_error(K[cbind(NA, 2)], class = "keops_error_input", regexp = "NA")
+  expect_error(K[25], class = "keops_error_input", regexp = "1 to 24")
+  expect_error(K[[1:2]], class = "keops_error_input", regexp = "one entry")
+  expect_equal(K[NULL, ], e$dense[NULL, ])
+  z <- matrix(0, 1e5, 1)
+  expect_error(sqdist(Vi(z), Vj(z))[-1], class = "keops_error_input", regexp = "limit")
+})
+
+test_that("functions that take the entries of a matrix get them", {
+  e <- square_example()
+  K <- e$K
+  A <- e$dense
+  for (f in list(sort, order, median, quantile, function(x) rep(x, 2), function(x) c(x, 1), function(x) sapply(x, identity), function(x) unlist(x),
+                 function(x) c(1, unlist(lapply(x, sqrt))))) expect_equal(f(K), f(A), ignore_attr = TRUE)
+  for (f in list(unique, aperm, duplicated, anyNA)) expect_equal(f(K), f(A), ignore_attr = TRUE)
+  expect_equal(as.matrix(is.finite(K / (K - K[1, 1]))), is.finite(A / (A - K[1, 1])) + 0)
+  expect_equal(sum(is.infinite(Vi(c(1, -Inf, Inf, NaN)))), 2)
+  expect_true(all.equal(K, A))
+  expect_match(all.equal(K, A + 1), "difference")
+  for (f in list(function(K) { length(K) <- 3 }, function(K) { names(K) <- "a" }, function(K) { K$node <- 1 })) {
+    expect_error(f(K), class = "keops_error_input", regexp = "no stored entries")
+  }
+  expect_identical(dim(K %*% matrix(0, 4, 0)), c(6L, 0L))
+})

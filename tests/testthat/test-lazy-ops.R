@@ -235,3 +235,11 @@ test_that("base functions are untouched for ordinary objects", {
   generics <- c("atan2", "ifelse", "rowSums", "colSums", "rowMeans", "colMeans", "diag", "crossprod", "tcrossprod", "%*%")
   expect_identical(setdiff(masked, generics), character())
 })
+
+test_that("sign, round and logical constants are R's at the edges", {
+  x <- c(-2, 0, NaN, Inf, -Inf, 1e300, 0.125)
+  expect_equal(as.vector(sum(sign(Vi(x)), "j")), sign(x))
+  for (digits in c(2, 10, 20, 310, -310)) expect_equal(as.vector(sum(round(Vi(x[-(3:5)]), digits), "j")), round(x[-(3:5)], digits))
+  expect_same_entries(function(a, b) xor(a < b, TRUE), c(1, 4), c(2, 3))
+  expect_same_entries(function(a, b) (a < b) | FALSE, c(1, 4), c(2, 3))
+})

@@ -111,3 +111,13 @@ test_that("empty sides reduce to what nothing gives", {
   expect_identical(dim(as.matrix(D)), c(3L, 0L))
   expect_identical(dim(D %*% matrix(0, 0, 2)), c(3L, 2L))
 })
+
+test_that("na.rm leaves NaN out of sums and means; any and all of nothing are R's", {
+  z <- c(1, NaN, 3, -2)
+  K <- Vi(z) * Vj(1:3)
+  Z <- outer(z, 1:3)
+  expect_equal(sum(K, na.rm = TRUE), sum(Z, na.rm = TRUE))
+  expect_equal(mean(K, na.rm = TRUE), mean(Z, na.rm = TRUE))
+  expect_equal(as.vector(sum(K, "j", na.rm = TRUE)), rowSums(Z, na.rm = TRUE))
+  expect_warning(expect_identical(c(any(Vi(numeric()) > 0), all(Vi(numeric()) > 0)), c(FALSE, TRUE)), NA)
+})

@@ -101,3 +101,14 @@ test_that("what is no symmetric system is refused", {
   expect_error(solve(Vi(e$x) * Vj(e$x), b), class = "keops_error_input", regexp = "2 components")
   expect_error(solve(e$K * NaN, b), class = "keops_error_input", regexp = "NaN")
 })
+
+test_that("right-hand sides of any size are solved, matrices that are not finite are refused", {
+  e <- spd_example()
+  b <- rnorm(60)
+  answer <- solve(e$dense + 0.01 * diag(60), b)
+  for (size in c(1e-200, 1e200)) {
+    expect_equal(as.vector(solve(e$K, b * size, ridge = 0.01, tol = 1e-9)) / size, unname(answer), tolerance = 1e-6)
+  }
+  expect_error(solve(e$K / 0, b), class = "keops_error_input", regexp = "Inf")
+  expect_error(solve(e$K + Inf * keops_identity(60), b), class = "keops_error_input", regexp = "Inf")
+})
