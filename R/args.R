@@ -47,9 +47,10 @@ take_args <- function(args, info, inner_dim, call) {
   rows <- numeric(n)
   row_names <- list(NULL, NULL)
   first <- c(0L, 0L) # the argument that settled the number of rows of i, j
+  categories <- info$category
   for (k in seq_len(n)) {
     x <- args[[k]]
-    category <- info$category[k]
+    category <- categories[k]
     if (!is.double(x) || is.object(x)) x <- as_numbers(x, arg_label(info, k), call)
     if (category == 2L) {
       args[[k]] <- take_parameter(x, info, k, call)
@@ -58,10 +59,11 @@ take_args <- function(args, info, inner_dim, call) {
     }
     x <- take_columns(x, info, k, inner_dim, call)
     rows[k] <- NROW(x)
-    if (first[category + 1L] == 0L) first[category + 1L] <- k
     before <- first[category + 1L]
-    if (rows[before] != rows[k]) stop_rows(info, k, rows[k], before, rows[before], call)
-    if (is.null(row_names[[category + 1L]])) row_names[category + 1L] <- list(point_names(x))
+    if (before == 0L) first[category + 1L] <- k
+    else if (rows[before] != rows[k]) stop_rows(info, k, rows[k], before, rows[before], call)
+    labels <- point_names(x)
+    if (!is.null(labels) && is.null(row_names[[category + 1L]])) row_names[[category + 1L]] <- labels
     args[[k]] <- x
   }
   list(data = args, rows = rows, row_names = row_names)

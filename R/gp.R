@@ -317,8 +317,7 @@ add_nugget <- function(table, nugget, has_noise, call) {
 # Bounds, as the help page states them.
 add_bounds <- function(table, problem, settings, call) {
   width <- apply(problem$x, 2L, function(v) diff(base::range(v)))
-  widest <- max(width)
-  diagonal <- if (widest > 0) widest * sqrt(sum((width / widest)^2)) else 0
+  diagonal <- widest_distance(problem$x)
   extent <- ifelse(table$column > 0L, width[pmax(table$column, 1L)], if (has_product_form(problem$node)) max(width) else diagonal)
   extent[extent == 0] <- 1
   n <- length(problem$y)

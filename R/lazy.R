@@ -278,15 +278,12 @@ keops_identity <- function(n) {
 # `rows`: list of rows of i and of j to take, NULL all.
 lazy_flat <- function(nodes, swap = FALSE, place = c(0L, 1L, 2L), rows = NULL) {
   flat <- engine_lazy_text(nodes, swap, place)
-  data <- lapply(flat$leaf, .subset2, "data")
   if (!is.null(rows)) {
     for (k in which(flat$side < 2L)) {
       taken <- rows[[flat$side[k] + 1L]]
-      if (!is.null(taken)) data[[k]] <- data[[k]][taken, , drop = FALSE]
+      if (!is.null(taken)) flat$data[[k]] <- flat$data[[k]][taken, , drop = FALSE]
     }
   }
-  flat$data <- data
-  flat$place <- place[flat$side + 1L]
   flat
 }
 
@@ -310,8 +307,9 @@ run_flat <- function(text, flat, given = NULL, call = NULL, ranges = NULL) {
   for (k in seq_along(data)) {
     if (place[k] < 2L) {
       x <- data[[k]]
-      rows[k] <- nrow(x)
-      if (!is.null(attr(x, "dimnames")) && is.null(labels[[place[k] + 1L]])) labels[place[k] + 1L] <- list(rownames(x))
+      rows[k] <- dim(x)[1L]
+      names <- dimnames(x)[[1L]]
+      if (!is.null(names) && is.null(labels[[place[k] + 1L]])) labels[[place[k] + 1L]] <- names
     }
   }
   run_input(engine_formula(text, flat$declared, call, !is.null(ranges)), list(data = data, rows = rows, row_names = labels),

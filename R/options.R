@@ -174,7 +174,7 @@ watched_options <- setting_option(names(settings))
 # A run's settings, settled: precision, threads, backend, verbose, compile. Looking everything up costs more
 # than a small run, so the last answer is kept as long as nothing it came from has changed.
 run_settings <- function(given, call) {
-  sources <- list(given, Sys.getenv(watched_variables, names = FALSE), lapply(watched_options, getOption),
+  sources <- list(given, Sys.getenv(watched_variables, names = FALSE), engine_options(watched_options),
                   engine_forked(), tempdir())
   if (identical(sources, session$sources)) return(session$settled)
   settled <- list(

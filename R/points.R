@@ -39,6 +39,12 @@ check_finite <- function(x, arg, call) {
              "finite numbers only", call)
 }
 
+# The diagonal of the box around the points.
+widest_distance <- function(x) {
+  width <- apply(x, 2L, function(v) diff(base::range(v)))
+  if (max(width) > 0) max(width) * sqrt(sum((width / max(width))^2)) else 0
+}
+
 # New points with the columns of the data a model was made from: by name if both have names, else by position.
 match_points <- function(new, columns, n_columns, arg, call) {
   named <- if (is.data.frame(new)) names(new) else if (length(dim(new)) == 2L) colnames(new)

@@ -704,3 +704,16 @@ SEXP ffi_group_sums(SEXP x, SEXP label, SEXP groups)
   UNPROTECT(1);
   return out;
 }
+
+/* Values of options, NULL where there is none. */
+SEXP ffi_options(SEXP names)
+{
+  SEXP out;
+
+  if (TYPEOF(names) != STRSXP) Rf_error("names of options: strings are needed");
+  out = PROTECT(Rf_allocVector(VECSXP, XLENGTH(names)));
+  for (R_xlen_t k = 0; k < XLENGTH(names); k++)
+    SET_VECTOR_ELT(out, k, Rf_GetOption1(Rf_installTrChar(STRING_ELT(names, k))));
+  UNPROTECT(1);
+  return out;
+}

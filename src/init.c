@@ -18,6 +18,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_compiler, 1),
     ROUTINE(ffi_cpu, 0),
     ROUTINE(ffi_forked, 0),
+    ROUTINE(ffi_options, 1),
     ROUTINE(ffi_cuda_info, 0),
     ROUTINE(ffi_cuda_release, 0),
     ROUTINE(ffi_cuda_ms, 0),

@@ -204,6 +204,35 @@ test_that("distances are right for data of any size, in both precisions", {
   expect_identical(keops_knn(matrix(c(0, 0, 1)), k = 1)$nn.dist, matrix(c(0, 0, 1)))
 })
 
+test_that("with ranges, only their pairs are neighbours", {
+  set.seed(12)
+  x <- draw(60, 2, -2, 2, 1 / 7)
+  q <- draw(20, 2, -2, 2, 1 / 9)
+  near <- function(d, k) list(nn.index = t(apply(d, 1, order))[, 1:k], nn.dist = t(apply(d, 1, sort))[, 1:k])
+  keep <- rbind(c(TRUE, FALSE, TRUE), c(FALSE, TRUE, TRUE))
+  r <- keops_ranges(rep(1:2, c(12, 8)), rep(1:3, c(20, 25, 15)), keep)
+  d <- dense_distances(q, x, "euclidean")
+  d[!keep[rep(1:2, c(12, 8)), rep(1:3, c(20, 25, 15))]] <- Inf
+  own <- keops_ranges(rep(1:3, c(20, 38, 2)), keep = diag(3) == 1)
+  e <- dense_distances(x, x, "euclidean")
+  e[outer(rep(1:3, c(20, 38, 2)), rep(1:3, c(20, 38, 2)), "!=") | diag(60) == 1] <- Inf
+  each_backend(function(backend, precision) {
+    found <- keops_knn(x, q, 4, ranges = r)
+    expect_identical(found$nn.index, near(d, 4)$nn.index)
+    expect_equal(found$nn.dist, near(d, 4)$nn.dist, tolerance = tol(precision))
+    found <- keops_knn(x, k = 3, ranges = own)
+    reference <- near(e, 3)
+    reference$nn.index[reference$nn.dist == Inf] <- NA
+    expect_identical(found$nn.index, reference$nn.index)
+    expect_equal(found$nn.dist, reference$nn.dist, tolerance = tol(precision))
+  })
+  expect_identical(sum(is.na(keops_knn(x, k = 3, ranges = own)$nn.index)), 4L)
+  expect_error(keops_knn(x, k = 3, ranges = r), class = "keops_error_input")
+  twice <- keops_ranges_raw(cbind(1, 20), 2, rbind(c(1, 30), c(20, 60)), dim = c(20, 60))
+  e <- expect_error(keops_knn(x, q, 3, ranges = twice), class = "keops_error_input")
+  expect_match(conditionMessage(e), "`ranges`.*twice")
+})
+
 test_that("settings of a call are taken, anything else is refused", {
   x <- matrix(rnorm(20), 10)
   expect_equal(keops_knn(x, k = 2, threads = 1, backend = "interpreted"), keops_knn(x, k = 2))

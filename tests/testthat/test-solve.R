@@ -54,7 +54,7 @@ test_that("a ridge may have a number for each row", {
   for (bad in list(ridge[-1], replace(ridge, 3, -1), replace(ridge, 3, NA), "1")) expect_error(solve(K, b, ridge = bad), class = "keops_error_input")
 })
 
-test_that("matrices that are not positive definite are refused, not answered", {
+test_that("P17: matrices that are not positive definite are refused, not answered", {
   swap <- 1 - keops_identity(2)
   expect_error(solve(swap, c(1, 2)), class = "keops_error_singular", regexp = "not positive definite")
   set.seed(1)
@@ -66,7 +66,7 @@ test_that("matrices that are not positive definite are refused, not answered", {
   }
 })
 
-test_that("a solution that has not converged says so", {
+test_that("P17: a solution that has not converged says so", {
   g <- seq(-5, 5, 0.2)
   K <- exp(-sqdist(Vi(g), Vj(g)) / 50)
   expect_warning(a <- solve(K, sin(g), ridge = 1e-10, maxit = 5, precond = "none"), class = "keops_warning_convergence", regexp = "5 steps")
