@@ -40,16 +40,17 @@ count_args <- function(info) {
   if (n == 1L) "1 element" else paste(n, "elements, one for each argument")
 }
 
-# `args` of order_args() as list(data, rows, row_names): data are double vectors, column-major, rows[k] x dim;
+# `args` of order_args() as list(data, rows, row_names): data are doubles, column-major, rows[k] x dim;
 # row names of i and of j are those of the first variable that has some.
 take_args <- function(args, info, inner_dim, call) {
   n <- length(args)
   rows <- numeric(n)
   row_names <- list(NULL, NULL)
   first <- c(0L, 0L) # the argument that settled the number of rows of i, j
+  categories <- info$category
   for (k in seq_len(n)) {
     x <- args[[k]]
-    category <- info$category[k]
+    category <- categories[k]
     if (!is.double(x) || is.object(x)) x <- as_numbers(x, arg_label(info, k), call)
     if (category == 2L) {
       args[[k]] <- take_parameter(x, info, k, call)
@@ -57,11 +58,12 @@ take_args <- function(args, info, inner_dim, call) {
       next
     }
     x <- take_columns(x, info, k, inner_dim, call)
-    rows[k] <- nrow(x)
-    if (first[category + 1L] == 0L) first[category + 1L] <- k
+    rows[k] <- NROW(x)
     before <- first[category + 1L]
-    if (rows[before] != rows[k]) stop_rows(info, k, rows[k], before, rows[before], call)
-    if (is.null(row_names[[category + 1L]])) row_names[category + 1L] <- list(rownames(x))
+    if (before == 0L) first[category + 1L] <- k
+    else if (rows[before] != rows[k]) stop_rows(info, k, rows[k], before, rows[before], call)
+    labels <- point_names(x)
+    if (!is.null(labels) && is.null(row_names[[category + 1L]])) row_names[[category + 1L]] <- labels
     args[[k]] <- x
   }
   list(data = args, rows = rows, row_names = row_names)
@@ -98,9 +100,12 @@ frame_numbers <- function(x, label, call) {
   out
 }
 
+# Row names of a matrix, names of a vector or a one-dimensional array.
+point_names <- function(x) if (is.null(dim(x))) names(x) else dimnames(x)[[1L]]
+
 # A vector (or a one-dimensional array) as a matrix of one column, its names as row names.
 one_column <- function(x) {
-  labels <- if (is.null(dim(x))) names(x) else dimnames(x)[[1L]]
+  labels <- point_names(x)
   matrix(x, ncol = 1L, dimnames = if (!is.null(labels)) list(labels, NULL))
 }
 
@@ -114,12 +119,13 @@ take_parameter <- function(x, info, k, call) {
   stop_input(arg_label(info, k), describe(x), expected, call)
 }
 
-# A matrix of rows x dim; a vector is one column. inner_dim "row": points stand in columns.
+# A matrix of rows x dim, or a vector that stands for one column (to make it one would be a copy).
+# inner_dim "row": points stand in columns.
 take_columns <- function(x, info, k, inner_dim, call) {
   d <- info$dim[k]
   shape <- dim(x)
   if (length(shape) < 2L) {
-    if (d == 1L) return(one_column(x))
+    if (d == 1L) return(x)
   } else if (length(shape) == 2L) {
     if (inner_dim == "row") {
       if (shape[1L] == d) return(t(x))

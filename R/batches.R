@@ -4,7 +4,7 @@
 # list(n, shared, args): `n` batches; shared[k]: argument k is the same for all; args: those of three
 # dimensions as numbers. NULL if no argument has three dimensions.
 find_batches <- function(args, info, inner_dim, call) {
-  deep <- vapply(args, function(x) length(dim(x)), 0L)
+  deep <- lengths(lapply(args, dim))
   if (!any(deep > 2L)) return(NULL)
   if (any(deep > 3L)) {
     k <- which(deep > 3L)[1L]

@@ -115,8 +115,13 @@ compile_settings <- function(call = NULL) {
 
 # ---- lazy matrices ----
 
-# list(text, leaf, side, name, declared) of nodes: see lazy_flat().
+# list(text, leaf, data, side, place, name, declared) of nodes: see lazy_flat().
 engine_lazy_text <- function(nodes, swap, becomes) .Call(ffi_lazy_text, nodes, swap, becomes)
+
+# ---- groups of rows ----
+
+# Sums of the rows of x with label 1, 2, ..., k: k x ncol(x), zeros where a label is missing.
+engine_group_sums <- function(x, label, k) .Call(ffi_group_sums, x, label, k)
 
 # ---- tables ----
 
@@ -131,6 +136,9 @@ engine_cpu <- function() {
   if (is.null(session$cpu)) session$cpu <- .Call(ffi_cpu)
   session$cpu
 }
+
+# Values of options, NULL where there is none: getOption() for many names, and quicker.
+engine_options <- function(names) .Call(ffi_options, names)
 
 engine_forked <- function() .Call(ffi_forked)
 

@@ -151,29 +151,29 @@ run_input <- function(entry, input, ranges, settled, call) {
 
 # Rows of i and of j: one where there is no variable of that side.
 side_sizes <- function(info, rows) {
-  vapply(0:1, function(category) c(rows[info$category == category], 1)[1L], 0)
+  sizes <- rows[match(0:1, info$category)]
+  sizes[is.na(sizes)] <- 1
+  sizes
 }
 
 # One result, or a list of all.
 shape_results <- function(results, info, row_names) {
-  out <- lapply(seq_along(results), function(k) {
+  for (k in seq_along(results)) {
     category <- info$out_category[k]
-    shape_result(results[[k]], if (category < 2L) row_names[[category + 1L]])
-  })
-  if (length(out) == 1L) out[[1L]] else out
+    results[[k]] <- shape_result(results[[k]], if (category < 2L) row_names[[category + 1L]])
+  }
+  if (length(results) == 1L) results[[1L]] else results
 }
 
 # One matrix (or array), or list(values, indices) for reductions that give pairs.
 shape_result <- function(out, row_names) {
-  parts <- lapply(out[c("values", "indices")], shape_part, out$k, row_names)
-  if (is.null(out$indices)) return(parts$values)
-  if (is.null(out$values)) return(parts$indices)
-  parts
+  if (is.null(out$indices)) return(shape_part(out$values, out$k, row_names))
+  if (is.null(out$values)) return(shape_part(out$indices, out$k, row_names))
+  lapply(out[c("values", "indices")], shape_part, out$k, row_names)
 }
 
 # `k` blocks of columns, one for each of the k least, are the second dimension of an array.
 shape_part <- function(x, k, row_names) {
-  if (is.null(x)) return(NULL)
   if (k > 0L && ncol(x) > k) {
     x <- aperm(array(x, c(nrow(x), ncol(x) %/% k, k)), c(1L, 3L, 2L))
     if (!is.null(row_names)) dimnames(x) <- list(row_names, NULL, NULL)

@@ -1,5 +1,5 @@
 # Gaussian processes and kriging: from data and arguments to a fit. Likelihood and prediction are in gp_dense.R,
-# covariances in gp_kernels.R, methods in gp_methods.R.
+# (gp_cg.R: iterative), covariances in gp_kernels.R, methods in gp_methods.R.
 
 #' Fit a Gaussian process (kriging)
 #'
@@ -22,8 +22,8 @@
 #' @param method `"ML"`: likelihood with the trend by generalised least squares. `"REML"`: likelihood of the n - p contrasts free of
 #'   the trend, without the term 0.5 log|X'X|; it compares kernels under one trend only.
 #' @param mean A known mean (simple kriging); there is no trend then.
-#' @param solver `"cholesky"`: dense, memory 8 n^2 bytes several times. `"auto"` takes it up to `dense_max` rows of
-#'   [keops_gp_control()].
+#' @param solver `"cholesky"`: dense, memory 8 n^2 bytes several times. `"cg"`: conjugate gradients with the covariance as a lazy matrix,
+#'   in memory that grows with n; see Details. `"auto"` is the first up to `dense_max` rows of [keops_gp_control()], then the second.
 #' @param nstart Number of starts of the optimiser. The first is made from the data, see Details; the others are drawn between the
 #'   bounds with R's random numbers.
 #' @param lower,upper Bounds of estimated parameters that replace the default ones: numbers named by the parameters as `coef(fit,
@@ -45,11 +45,16 @@
 #' Where the covariance matrix is positive definite only up to rounding, the least sufficient multiple of its mean diagonal from 1e-13 to
 #' 1e-6 is added to the diagonal, and reported by `print()` and in `solver$jitter`. Equal rows need a nugget or noise.
 #'
+#' With `solver = "cg"` the trend, the weights and predictions are solved for to a relative residual of `cg_tol`. Parameters that are not given
+#' are estimated by the dense path on a subset of `subset` rows, drawn once (`optim$rows`; `print()` says so) with R's random numbers;
+#' bounds and the trend are of all rows. The likelihood and what follows from it, and leave-one-out, need a dense factor: they are errors.
+#' A standard error costs a solution of its own: new points are taken in blocks, and their time is announced in interactive sessions.
+#'
 #' @return An object of class `keops_gp`: a list with `call`, `formula`, `terms`, `trend` (its model matrix), `xlevels`, `na.action`, `x`,
 #'   `y`, `coefficients` (trend), `kernel` (with the estimates), `variance`, `range`, `nugget`, `noise`, `alpha` (the weights of kriging,
 #'   V^-1 (y - trend)), `loglik`, `loglik_se` (0: exact), `df`, `nobs` (n, or n - p for REML), `method`, `solver` (`type`,
-#'   `iterations`, `residual`, `rank`, `converged`, `jitter`), `optim` (`start`, `gradient` in the logarithms, `at_bound`, `value` of
-#'   each start) and `timings`. See [predict.keops_gp()] for its methods.
+#'   `iterations`, `residual`, `rank`, `converged`, `jitter`; `residual` and `rank` of conjugate gradients only), `optim` (`start`, `gradient` in the logarithms, `at_bound`, `value` of
+#'   each start, `rows` of a subset) and `timings`. `loglik` is `NA` for conjugate gradients. See [predict.keops_gp()] for its methods.
 #'
 #' @section Errors: `keops_error_input` for data and arguments, naming them; `keops_error_singular` for equal rows without noise and
 #'   covariances that are not positive definite, with the nearest `rows`. Warnings: `keops_warning_bound`, `keops_warning_convergence`.
@@ -116,14 +121,21 @@ keops_gp.default <- function(x, y, trend = NULL, kernel = "matern52", range = NU
 #' @param maxit Largest number of iterations of the optimiser of a start.
 #' @param tol Relative tolerance of the log-likelihood: a start ends when a step gains less.
 #' @param dense_max Largest number of rows for which `solver = "auto"` takes the dense path.
+#' @param subset Conjugate gradients: the number of rows, drawn once with R's random numbers, on which parameters that are not given
+#'   are estimated.
+#' @param cg_tol,cg_maxit Conjugate gradients end at this residual, relative to the right-hand side, or after so many steps.
+#' @param cg_rank Rank of their preconditioner, a partial Cholesky factor, which takes memory of n x rank numbers.
 #' @return A list for the argument `control` of [keops_gp()].
 #' @examples
 #' keops_gp_control(maxit = 50)
 #' @export
-keops_gp_control <- function(maxit = 200L, tol = 1e-10, dense_max = 5000L) {
+keops_gp_control <- function(maxit = 200L, tol = 1e-10, dense_max = 5000L, subset = 1000L, cg_tol = 1e-8, cg_maxit = 1000L,
+                             cg_rank = 200L) {
   call <- sys.call()
   list(maxit = take_count(maxit, "maxit", call), tol = take_number(tol, "tol", call, 0, strict = TRUE),
-       dense_max = take_count(dense_max, "dense_max", call))
+       dense_max = take_count(dense_max, "dense_max", call), subset = take_count(subset, "subset", call, low = 2L),
+       cg_tol = take_number(cg_tol, "cg_tol", call, 0, strict = TRUE), cg_maxit = take_count(cg_maxit, "cg_maxit", call),
+       cg_rank = take_count(cg_rank, "cg_rank", call))
 }
 
 # ---- data ----
@@ -193,6 +205,7 @@ new_gp_design <- function(design, newdata, call) {
   check_columns(design, newdata, call)
   terms <- stats::delete.response(design$terms)
   frame <- stats::model.frame(terms, newdata, na.action = stats::na.pass, xlev = design$xlevels)
+  check_classes(terms, frame, "newdata", call)
   list(x = design_matrix(design$input_terms, frame, design$contrasts[[1L]])$x,
        trend = trend_matrix(design$trend_terms, frame, design$contrasts[[2L]])$x)
 }
@@ -253,7 +266,8 @@ fit_gp <- function(x, y, trend, noise, settings, call) {
   trend <- take_trend(trend, n, mean, call)
   known <- if (is.null(noise)) numeric(n) else take_numbers(noise, n, "noise", call, low = 0)
   method <- take_choice(settings$method, c("ML", "REML"), "method", call)
-  type <- take_solver(settings$solver, n, settings$control, call)
+  type <- take_choice(settings$solver, c("auto", "cholesky", "cg"), "solver", call)
+  if (type == "auto") type <- if (n > settings$control$dense_max) "cg" else "cholesky"
   trace <- take_count(settings$trace, "trace", call, low = 0L)
   nstart <- take_count(settings$nstart, "nstart", call)
   scaling <- scale_of(x, take_flag(settings$scale, "scale", call))
@@ -265,23 +279,10 @@ fit_gp <- function(x, y, trend, noise, settings, call) {
                   node = laid$node, noise = known, method = method)
   table <- add_bounds(table, problem, settings, call)
   refuse_duplicates(problem, table, call)
-  found <- estimate(problem, table, nstart, trace, settings$control, call)
+  check_formulas(problem, table, call)
+  found <- (if (type == "cg") fit_cg else estimate)(problem, table, nstart, trace, settings$control, call)
   build_gp(found, problem, table, list(x = x, y = y, trend = trend, noise = if (!is.null(noise)) known, mean = mean,
-                                       scaling = scaling, columns = columns, type = type, started = started), call)
-}
-
-# The dense path, or (where it is too large) the iterative one.
-take_solver <- function(solver, n, control, call) {
-  solver <- take_choice(solver, c("auto", "cholesky", "cg"), "solver", call)
-  if (solver == "cg") {
-    stop_input("`solver`", "\"cg\"", "\"cholesky\" or \"auto\": the iterative solver is not part of this version", call)
-  }
-  if (solver == "auto" && n > control$dense_max) {
-    stop_input("`x`", paste(format_count(n), "rows"),
-               paste0("at most ", format_count(control$dense_max), " (`dense_max` of keops_gp_control()), or solver = \"cholesky\", which takes ",
-                      format(signif(4 * 8 * n^2 / 2^30, 2)), " GB"), call)
-  }
-  "cholesky"
+                                       scaling = scaling, type = type, control = settings$control, started = started))
 }
 
 # range, variance and ard of keops_gp() go into a kernel that has but one leaf.
@@ -316,7 +317,7 @@ add_nugget <- function(table, nugget, has_noise, call) {
 # Bounds, as the help page states them.
 add_bounds <- function(table, problem, settings, call) {
   width <- apply(problem$x, 2L, function(v) diff(base::range(v)))
-  diagonal <- sqrt(sum(width^2))
+  diagonal <- widest_distance(problem$x)
   extent <- ifelse(table$column > 0L, width[pmax(table$column, 1L)], if (has_product_form(problem$node)) max(width) else diagonal)
   extent[extent == 0] <- 1
   n <- length(problem$y)
@@ -367,6 +368,26 @@ user_bounds <- function(table, bounds, which, call) {
     table[[which]][at] <- bounds[[name]]
   }
   table
+}
+
+# Formulas are the user's: they have one component, and are symmetric.
+check_formulas <- function(problem, table, call) {
+  texts <- formula_leaves(problem$node)
+  if (length(texts) == 0L) return(invisible())
+  for (node in texts) {
+    found <- formula_components(node, ncol(problem$x))
+    if (found != 1L) stop_input("`kernel`", paste0("\"", node$text, "\", which has ", found, " components"), "a formula with one, the covariance", call)
+  }
+  x <- problem$x[unique(round(seq(1, nrow(problem$x), length.out = min(nrow(problem$x), 20L)))), , drop = FALSE]
+  par <- ifelse(is.na(table$value), table$unit, table$value)
+  v <- cov_matrix(problem$node, x, x, par[-length(par)])
+  if (any(abs(v - t(v)) > 1e-8 * max(abs(v)), na.rm = TRUE)) {
+    stop_input("`kernel`", "a formula that is not symmetric in x and y", "a covariance: the same for (x, y) and (y, x)", call)
+  }
+}
+
+formula_leaves <- function(node) {
+  switch(node$op, leaf = if (node$type == "formula") list(node), number = NULL, do.call(c, lapply(node$children, formula_leaves)))
 }
 
 # Equal rows make V singular when neither has noise.
@@ -497,25 +518,27 @@ finish_estimate <- function(best, starts, values, objective, problem, table, fre
                     gradient = stats::setNames(slope, names), at_bound = names[at_bound], message = best$message))
 }
 
-build_gp <- function(found, problem, table, data, call) {
+build_gp <- function(found, problem, table, data) {
   state <- found$state
   par <- stats::setNames(found$par, table$name)
   n <- length(data$y)
   p <- ncol(data$trend)
   kernel <- fill_values(problem$node, found$par)
   last <- length(par)
+  iterative <- data$type == "cg"
   estimated <- is.na(table$value)
   structure(class = "keops_gp", list(
     call = NULL, formula = NULL, terms = NULL, trend = data$trend, xlevels = NULL, na.action = NULL, x = data$x, y = data$y,
     coefficients = stats::setNames(state$beta, colnames(data$trend)), kernel = kernel,
     variance = par[table$kind == "variance"], range = par[table$kind == "range"], nugget = par[[last]], noise = data$noise,
-    alpha = state$alpha, loglik = found$loglik, loglik_se = 0, df = p + sum(estimated),
+    alpha = state$alpha, loglik = found$loglik, loglik_se = if (iterative) NA_real_ else 0, df = p + sum(estimated),
     nobs = if (problem$method == "REML") n - p else n, method = problem$method,
-    solver = list(type = data$type, iterations = found$iterations, residual = NA_real_, rank = NA_integer_,
-                  converged = !isFALSE(found$converged), jitter = state$jitter),
+    solver = list(type = data$type, iterations = found$iterations, residual = if (iterative) state$residual else NA_real_,
+                  rank = if (iterative) state$rank else NA_integer_, converged = !isFALSE(found$converged), jitter = state$jitter),
     optim = found$optim, timings = c(fit = proc.time()[["elapsed"]] - data$started),
     mean = data$mean, scaling = data$scaling, parameters = par, estimated = stats::setNames(estimated, table$name),
-    node = problem$node, design = NULL
+    node = problem$node, control = data$control,
+    kept = if (iterative) state[cg_kept], design = NULL
   ))
 }
 
@@ -526,4 +549,9 @@ gp_problem <- function(object) {
        method = object$method)
 }
 
-gp_state <- function(object, call) dense_state(gp_problem(object), unname(object$parameters), call)
+# The state of a dense fit, or what a fit by conjugate gradients has kept of it (enough for the trend).
+gp_state <- function(object, call) {
+  if (is_iterative(object)) object$kept else dense_state(gp_problem(object), unname(object$parameters), call)
+}
+
+is_iterative <- function(object) object$solver$type == "cg"

@@ -93,20 +93,20 @@ dense_loo <- function(state) {
 
 # (X'V^-1 X)^-1
 trend_vcov <- function(state) {
-  p <- ncol(state$w)
+  p <- ncol(state$s)
   if (p == 0L) return(matrix(0, 0L, 0L))
   order <- order(state$pivot)
   chol2inv(state$s)[order, order, drop = FALSE]
 }
 
-# What of the covariance at new points the data take away and the trend's uncertainty adds: list(solved, trend), both with
-# one column a point; variance = k00 - colSums(solved^2) + colSums(trend^2).
+# What of the covariance at new points the data take away and the trend's uncertainty adds: list(left, right, trend), all
+# with one column a point; variance = k00 - colSums(left * right) + colSums(trend^2), and likewise between points.
 dense_update <- function(problem, state, par, x_new, trend_new, with_trend) {
   solved <- backsolve(state$r, cov_matrix(problem$node, problem$x, x_new, par[-length(par)]), transpose = TRUE)
   p <- ncol(state$w)
-  if (!with_trend || p == 0L) return(list(solved = solved, trend = matrix(0, 0L, nrow(x_new))))
+  if (!with_trend || p == 0L) return(list(left = solved, right = solved, trend = matrix(0, 0L, nrow(x_new))))
   miss <- t(trend_new) - crossprod(state$w, solved)
-  list(solved = solved, trend = backsolve(state$s, miss[state$pivot, , drop = FALSE], transpose = TRUE))
+  list(left = solved, right = solved, trend = backsolve(state$s, miss[state$pivot, , drop = FALSE], transpose = TRUE))
 }
 
 stop_singular <- function(problem, what, jitter, call) {

@@ -102,6 +102,7 @@ cov_formula <- function(text, ..., variance = NULL) {
     stop_input("`...`", if (nzchar(labels[bad][1L])) quote_names(labels[bad][1L]) else "a parameter without a name",
                "parameters by names of letters and digits, each once, other than x and y", call)
   }
+  if (grepl("\\b(Var|Vi|Vj|Pm)\\s*\\(", text)) stop_input("`text`", show_value(text), "x, y and parameters by their names", call)
   new_leaf("formula", call, c(list(variance = variance), values), FALSE, "radial", text = text)
 }
 
@@ -342,7 +343,8 @@ leaf_slopes <- function(node, m, x, par, out) {
   if (length(at$range) == 1L) return(add(out, at$range, -sum(m)))
   m <- m / replace(u, u == 0, 1)^2 # no slope between coinciding points
   for (k in seq_len(ncol(x))) {
-    out <- add(out, at$range[k], -sum(m * outer(x[, k], x[, k], "-")^2) / par[at$range[k]]^2)
+    r <- par[at$range[k]]
+    out <- add(out, at$range[k], -sum(m * outer(x[, k] / r, x[, k] / r, "-")^2))
   }
   out
 }
@@ -351,25 +353,22 @@ column_at <- function(at, k) if (length(at) > 1L) at[k] else at
 column_par <- function(node, name, par, k) par[column_at(node$at[[name]], k)]
 
 scaled_distance <- function(node, x, y, par) {
-  range <- par[node$at$range]
-  if (length(range) > 1L) {
-    x <- x / rep(range, each = nrow(x))
-    y <- y / rep(range, each = nrow(y))
-  }
   square <- matrix(0, nrow(x), nrow(y))
-  for (k in seq_len(ncol(x))) square <- square + outer(x[, k], y[, k], "-")^2
-  u <- sqrt(square)
-  if (length(range) > 1L) u else u / range
+  for (k in seq_len(ncol(x))) {
+    r <- column_par(node, "range", par, k)
+    square <- square + outer(x[, k] / r, y[, k] / r, "-")^2
+  }
+  sqrt(square)
 }
 
-# The correlation at scaled distance u, and u times its derivative.
+# The correlation at scaled distance u (numbers, or a lazy matrix), and u times its derivative.
 profile <- function(node, u, par) {
   switch(node$type,
     gaussian = exp(-u^2 / 2),
     exponential = exp(-u),
     matern32 = { s <- sqrt(3) * u; (1 + s) * exp(-s) },
     matern52 = { s <- sqrt(5) * u; (1 + s + s^2 / 3) * exp(-s) },
-    spherical = { u <- pmin(u, 1); 1 - 1.5 * u + 0.5 * u^3 },
+    spherical = { u <- keops_pmin(u, 1); 1 - 1.5 * u + 0.5 * u^3 },
     rational_quadratic = { a <- par[node$at$alpha]; exp(-a * log1p(u^2 / (2 * a))) }
   )
 }
@@ -399,16 +398,61 @@ periodic_part <- function(node, x, y, par, k) {
   list(square = sin(t)^2 / r^2, turn = sin(t) * cos(t) * t / r^2)
 }
 
+# ---- the lazy matrix ----
+
+# k(x_a, y_b) as a lazy matrix, nrow(x) x nrow(y).
+lazy_cov <- function(node, x, y, par) {
+  switch(node$op,
+    number = node$number,
+    `+` = lazy_cov(node$children[[1L]], x, y, par) + lazy_cov(node$children[[2L]], x, y, par),
+    `*` = lazy_cov(node$children[[1L]], x, y, par) * lazy_cov(node$children[[2L]], x, y, par),
+    leaf = par[node$at$variance] * lazy_correlation(node, x, y, par)
+  )
+}
+
+lazy_correlation <- function(node, x, y, par) {
+  range <- par[node$at$range]
+  scaled <- function(v) if (length(range) > 0L) v / rep(range, each = nrow(v), length.out = length(v)) else v
+  gap <- function() Vi(scaled(x)) - Vj(scaled(y))
+  switch(node$type,
+    linear = Vi(x) | Vj(y),
+    formula = lazy_formula(node, x, y, par),
+    periodic = exp(-2 * sum((sin((Vi(x) - Vj(y)) * (pi / par[node$at$period])) / range)^2, "inner")),
+    if (node$form == "product") {
+      u <- abs(gap())
+      Reduce(`*`, lapply(seq_len(ncol(x)), function(k) profile(node, elem(u, k), par)))
+    } else {
+      profile(node, sqrt(sqdist(Vi(scaled(x)), Vj(scaled(y)))), par)
+    }
+  )
+}
+
+lazy_formula <- function(node, x, y, par) {
+  labels <- setdiff(names(node$at), "variance")
+  variables <- c(list(x = leaf_node(x, 0L), y = leaf_node(y, 1L)), lapply(node$at[labels], function(at) leaf_node(par[at], 2L)))
+  # a formula may be constant in x or y: they are there all the same
+  new_lazy(text_node(paste0("(", node$text, ")+0*(Elem(x,0)+Elem(y,0))"), variables, 1L))
+}
+
 # ---- formulas, by the engine ----
 
 # Columns are answered in blocks: y_j carries a unit vector, so that row i of the sum is k(x_i, y_1), k(x_i, y_2), ...
 formula_block <- 64L
 
 formula_operator <- function(node, d, width) {
-  labels <- setdiff(names(node$at), "variance")
-  declared <- c(sprintf(c("x=Vi(%d)", "y=Vj(%d)"), d), sprintf("unit_=Vj(%d)", width),
-                if (length(labels) > 0L) sprintf("%s=Pm(%d)", labels, lengths(node$at[labels])))
+  declared <- formula_variables(node, c("Vi", "Vj"), d)
+  declared <- append(declared, sprintf("unit_=Vj(%d)", width), 2L)
   new_operator(paste0("Sum_Reduction((", node$text, ")*unit_,1)"), declared, list(precision = "double"), NULL)
+}
+
+# Declarations of x and y, in the categories `of`, and of the parameters.
+formula_variables <- function(node, of, d) {
+  labels <- setdiff(names(node$at), "variance")
+  c(sprintf("%s=%s(%d)", c("x", "y"), of, d), if (length(labels) > 0L) sprintf("%s=Pm(%d)", labels, lengths(node$at[labels])))
+}
+
+formula_components <- function(node, d) {
+  engine_formula(paste0("Sum_Reduction(", node$text, ",1)"), formula_variables(node, c("Vi", "Vj"), d))$info$out_dim
 }
 
 formula_parameters <- function(node, par) {
@@ -425,10 +469,7 @@ formula_matrix <- function(node, x, y, par) {
 }
 
 formula_diagonal <- function(node, x, par) {
-  labels <- setdiff(names(node$at), "variance")
-  declared <- c(sprintf(c("x=Vi(%d)", "y=Vi(%d)"), ncol(x)),
-                if (length(labels) > 0L) sprintf("%s=Pm(%d)", labels, lengths(node$at[labels])))
-  op <- new_operator(paste0("Sum_Reduction(", node$text, ",1)"), declared, list(precision = "double"), NULL)
+  op <- new_operator(paste0("Sum_Reduction(", node$text, ",1)"), formula_variables(node, c("Vi", "Vi"), ncol(x)), list(precision = "double"), NULL)
   op(c(list(unname(x), unname(x)), formula_parameters(node, par)))[, 1L]
 }
 

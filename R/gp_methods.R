@@ -30,7 +30,8 @@
 #'   errors. `fitted()`: the latent mean. `vcov()`: of the trend's coefficients. `logLik()`: of class `logLik` with `df`, `nobs`, `se`.
 #'   `simulate()`: a data frame with columns `sim_1`, ..., and attribute `seed`: new observations at `newdata` (or the data), given the data
 #'   (`conditional = TRUE`) or from the model alone, with the trend estimated. `plot()` shows observed against left-out predictions,
-#'   standardized residuals, and their normal quantiles.
+#'   standardized residuals, and their normal quantiles. `logLik()`, `plot()` and residuals other than `"response"` need a dense fit, and
+#'   `summary()` leaves these out for fits by conjugate gradients.
 #'
 #' @section Errors: `keops_error_input` for columns missing in `newdata` and wrong arguments.
 #'
@@ -128,29 +129,45 @@ new_trend <- function(object, trend, m, call) {
 krige <- function(object, x, trend, spread, cov, with_trend, call) {
   problem <- gp_problem(object)
   par <- unname(object$parameters)
-  m <- nrow(x)
-  state <- if (spread) gp_state(object, call)
-  mean <- numeric(m)
-  variance <- if (spread) numeric(m)
-  kept <- list()
-  for (at in row_blocks(m, nrow(problem$x))) {
-    x_at <- x[at, , drop = FALSE]
-    trend_at <- trend[at, , drop = FALSE]
-    k <- cov_matrix(problem$node, x_at, problem$x, par[-length(par)])
-    mean[at] <- drop(trend_at %*% object$coefficients) + drop(k %*% object$alpha)
-    if (!spread) next
-    change <- dense_update(problem, state, par, x_at, trend_at, with_trend)
-    variance[at] <- cov_diagonal(problem$node, x_at, par) - colSums(change$solved^2) + colSums(change$trend^2)
-    if (cov) kept[[length(kept) + 1L]] <- change
-  }
+  mean <- drop(trend %*% object$coefficients) + latent_part(object, problem, par, x)
   if (!is.null(object$mean)) mean <- mean + object$mean
-  out <- list(mean = mean, variance = if (spread) pmax(variance, 0))
-  if (cov) {
-    solved <- do.call(cbind, c(list(matrix(0, nrow(problem$x), 0L)), lapply(kept, `[[`, "solved")))
-    added <- do.call(cbind, c(list(matrix(0, if (with_trend) ncol(trend) else 0L, 0L)), lapply(kept, `[[`, "trend")))
-    out$cov <- cov_matrix(problem$node, x, x, par[-length(par)]) - crossprod(solved) + crossprod(added)
-    out$cov[cbind(seq_len(m), seq_len(m))] <- out$variance
+  if (!spread) return(list(mean = mean))
+  iterative <- is_iterative(object)
+  state <- gp_state(object, call)
+  if (iterative) state$solve <- fitted_solver(object, problem, par, call)
+  variance <- numeric(nrow(x))
+  kept <- list()
+  worst <- NULL
+  blocks <- row_blocks(nrow(x), nrow(problem$x), if (iterative) cg_entries else 2^22)
+  for (b in seq_along(blocks)) {
+    at <- blocks[[b]]
+    x_at <- x[at, , drop = FALSE]
+    started <- proc.time()[["elapsed"]]
+    change <- (if (iterative) cg_update else dense_update)(problem, state, par, x_at, trend[at, , drop = FALSE], with_trend)
+    if (iterative && b == 1L) announce_blocks(length(blocks) - 1L, proc.time()[["elapsed"]] - started)
+    variance[at] <- cov_diagonal(problem$node, x_at, par) - colSums(change$left * change$right) + colSums(change$trend^2)
+    if (isFALSE(change$converged) && !isTRUE(max(change$residual) < max(worst$residual))) worst <- change
+    if (cov) kept[[b]] <- change[c("left", "right", "trend")]
   }
+  if (!is.null(worst)) warn_cg(worst$iterations, worst$residual, object$control, call)
+  out <- list(mean = mean, variance = pmax(variance, 0))
+  if (cov) {
+    bind <- function(part, rows) do.call(cbind, c(list(matrix(0, rows, 0L)), lapply(kept, `[[`, part)))
+    rows <- nrow(problem$x) * if (iterative) 2L else 1L
+    out$cov <- cov_matrix(problem$node, x, x, par[-length(par)]) - crossprod(bind("left", rows), bind("right", rows)) +
+      crossprod(bind("trend", if (with_trend) ncol(trend) else 0L))
+    out$cov <- (out$cov + t(out$cov)) / 2
+    out$cov[cbind(seq_len(nrow(x)), seq_len(nrow(x)))] <- out$variance
+  }
+  out
+}
+
+# The covariance between x and the data, times the weights of kriging.
+latent_part <- function(object, problem, par, x) {
+  par <- par[-length(par)]
+  if (is_iterative(object) && nrow(x) > 0L) return(in_double(drop(lazy_cov(problem$node, x, problem$x, par) %*% object$alpha)))
+  out <- numeric(nrow(x))
+  for (at in row_blocks(nrow(x), nrow(problem$x))) out[at] <- cov_matrix(problem$node, x[at, , drop = FALSE], problem$x, par) %*% object$alpha
   out
 }
 
@@ -173,7 +190,9 @@ vcov.keops_gp <- function(object, ...) {
 #' @rdname predict.keops_gp
 #' @export
 logLik.keops_gp <- function(object, ...) {
-  check_dots(sys.call(), ...)
+  call <- sys.call()
+  check_dots(call, ...)
+  if (is_iterative(object)) stop_iterative("the log-likelihood", object, call)
   structure(object$loglik, df = object$df, nobs = object$nobs, se = object$loglik_se, class = "logLik")
 }
 
@@ -205,6 +224,12 @@ naresid_rows <- function(object, value) {
   stats::naresid(object$na.action, value)
 }
 
+# list(error, variance), see dense_loo().
+leave_one_out <- function(object, call) {
+  if (is_iterative(object)) stop_iterative("leave-one-out", object, call)
+  dense_loo(gp_state(object, call))
+}
+
 #' @rdname predict.keops_gp
 #' @export
 residuals.keops_gp <- function(object, type = c("response", "loo", "standardized"), ...) {
@@ -212,7 +237,7 @@ residuals.keops_gp <- function(object, type = c("response", "loo", "standardized
   check_dots(call, ...)
   type <- take_choice(type, c("response", "loo", "standardized"), "type", call)
   if (type == "response") return(naresid_rows(object, response_residuals(object)))
-  loo <- dense_loo(gp_state(object, call))
+  loo <- leave_one_out(object, call)
   naresid_rows(object, if (type == "loo") loo$error else loo$error / sqrt(loo$variance))
 }
 
@@ -236,6 +261,10 @@ simulate.keops_gp <- function(object, nsim = 1, seed = NULL, newdata, conditiona
   at_data <- missing(newdata) || is.null(newdata)
   new <- new_points(object, if (at_data) NULL else newdata, trend, stats::na.omit, call)
   m <- nrow(new$x)
+  if (is_iterative(object) && m > object$control$dense_max) {
+    stop_input("`newdata`", paste(format_count(m), if (at_data) "points, the data" else "points"),
+               paste0("at most ", format_count(object$control$dense_max), " points (`dense_max` of keops_gp_control()): simulation needs their covariance matrix"), call)
+  }
   noise <- object$nugget + if (at_data && !conditional && !is.null(object$noise)) object$noise else 0
   if (conditional) {
     said <- krige(object, new$x, new$trend, TRUE, TRUE, TRUE, call)
@@ -269,9 +298,15 @@ print.keops_gp <- function(x, ...) {
   cat("nugget:  ", format(x$nugget, digits = 4L), if (!is.null(x$noise)) " and known noise by row", "\n", sep = "")
   if (!is.null(x$mean)) cat("mean:    ", format(x$mean, digits = 4L), " (known)\n", sep = "")
   else cat("trend:   ", cut_text(paste0(names(x$coefficients), " ", format(x$coefficients, digits = 4L, trim = TRUE), collapse = ", "), 80L), "\n", sep = "")
-  cat("log-likelihood ", format(x$loglik, digits = 7L), " (df ", x$df, ", nobs ", x$nobs, ")\n", sep = "")
-  cat("solver:  ", x$solver$type, if (x$solver$jitter > 0) paste0(", jitter ", format(x$solver$jitter, digits = 2L)),
-      if (!x$solver$converged) ", optimiser not converged", "\n", sep = "")
+  if (is_iterative(x)) {
+    if (!is.null(x$optim$rows)) cat("estimated on ", format_count(length(x$optim$rows)), " of ", format_count(n), " rows\n", sep = "")
+    cat("solver:  cg, ", x$solver$iterations, " steps, residual ", format(x$solver$residual, digits = 2L), sep = "")
+  } else {
+    cat("log-likelihood ", format(x$loglik, digits = 7L), " (df ", x$df, ", nobs ", x$nobs, ")\n", sep = "")
+    cat("solver:  cholesky")
+  }
+  cat(if (x$solver$jitter > 0) paste0(", jitter ", format(x$solver$jitter, digits = 2L)),
+      if (!x$solver$converged) if (is_iterative(x)) ", not converged" else ", optimiser not converged", "\n", sep = "")
   if (length(x$optim$at_bound) > 0L) cat("on its bound: ", paste(x$optim$at_bound, collapse = ", "), "\n", sep = "")
   invisible(x)
 }
@@ -298,13 +333,16 @@ summary.keops_gp <- function(object, ...) {
   check_dots(call, ...)
   state <- gp_state(object, call)
   se <- sqrt(diag(trend_vcov(state)))
-  loo <- dense_loo(state)
-  table <- cbind(Estimate = object$coefficients, `Std. Error` = se)
-  structure(class = "summary.keops_gp", list(
-    fit = object, coefficients = table,
-    parameters = data.frame(value = object$parameters, estimated = object$estimated),
-    loo_rmse = sqrt(mean(loo$error^2)), loo_standardized = stats::sd(loo$error / sqrt(loo$variance)), aic = stats::AIC(object)
-  ))
+  out <- list(
+    fit = object, coefficients = cbind(Estimate = object$coefficients, `Std. Error` = se),
+    parameters = data.frame(value = object$parameters, estimated = object$estimated)
+  )
+  if (!is_iterative(object)) {
+    loo <- dense_loo(state)
+    out[c("loo_rmse", "loo_standardized", "aic")] <-
+      list(sqrt(mean(loo$error^2)), stats::sd(loo$error / sqrt(loo$variance)), stats::AIC(object))
+  }
+  structure(out, class = "summary.keops_gp")
 }
 
 #' @export
@@ -316,7 +354,7 @@ print.summary.keops_gp <- function(x, ...) {
   }
   cat("\nCovariance:\n")
   print(x$parameters, digits = 4L)
-  cat("\nAIC ", format(x$aic, digits = 6L), "; leave-one-out RMSE ", format(x$loo_rmse, digits = 4L),
+  if (!is.null(x$aic)) cat("\nAIC ", format(x$aic, digits = 6L), "; leave-one-out RMSE ", format(x$loo_rmse, digits = 4L),
       ", standard deviation of the standardized residuals ", format(x$loo_standardized, digits = 3L), "\n", sep = "")
   invisible(x)
 }
@@ -324,7 +362,7 @@ print.summary.keops_gp <- function(x, ...) {
 #' @rdname predict.keops_gp
 #' @export
 plot.keops_gp <- function(x, ...) {
-  loo <- dense_loo(gp_state(x, sys.call()))
+  loo <- leave_one_out(x, sys.call())
   predicted <- x$y - loo$error
   standard <- loo$error / sqrt(loo$variance)
   old <- graphics::par(mfrow = c(1L, 3L))
@@ -347,6 +385,7 @@ plot.keops_gp <- function(x, ...) {
 #' @param ... Not used; anything here is an error.
 #' @return A data frame: `tidy()` has `term`, `estimate`, `std.error` (of the trend only), `group`; `glance()` has `logLik`, `AIC`, `BIC`,
 #'   `nobs`, `df`, `loo.rmse`; `augment()` has the inputs, `.observed`, `.fitted`, `.resid`, `.loo.resid`, `.std.resid`.
+#'   What needs a dense factor is `NA` or left out for fits by conjugate gradients.
 #' @examples
 #' if (requireNamespace("generics", quietly = TRUE)) {
 #'   fit <- keops_gp(dist ~ speed, cars, range = 20, variance = 600, nugget = 200)
@@ -366,16 +405,18 @@ tidy.keops_gp <- function(x, ...) {
 #' @exportS3Method generics::glance
 glance.keops_gp <- function(x, ...) {
   check_dots(sys.call(), ...)
-  data.frame(logLik = x$loglik, AIC = stats::AIC(x), BIC = stats::BIC(x), nobs = x$nobs, df = x$df,
-             loo.rmse = sqrt(mean(stats::na.omit(stats::residuals(x, "loo"))^2)))
+  dense <- !is_iterative(x)
+  data.frame(logLik = x$loglik, AIC = if (dense) stats::AIC(x) else NA_real_, BIC = if (dense) stats::BIC(x) else NA_real_,
+             nobs = x$nobs, df = x$df, loo.rmse = if (dense) sqrt(mean(stats::na.omit(stats::residuals(x, "loo"))^2)) else NA_real_)
 }
 
 #' @rdname tidy.keops_gp
 #' @exportS3Method generics::augment
 augment.keops_gp <- function(x, ...) {
   check_dots(sys.call(), ...)
-  loo <- dense_loo(gp_state(x, sys.call()))
   left <- response_residuals(x)
-  cbind(as.data.frame(x$x), .observed = x$y, .fitted = x$y - left, .resid = left, .loo.resid = loo$error,
-        .std.resid = loo$error / sqrt(loo$variance))
+  out <- cbind(as.data.frame(x$x), .observed = x$y, .fitted = x$y - left, .resid = left)
+  if (is_iterative(x)) return(out)
+  loo <- dense_loo(gp_state(x, sys.call()))
+  cbind(out, .loo.resid = loo$error, .std.resid = loo$error / sqrt(loo$variance))
 }

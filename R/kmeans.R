@@ -29,7 +29,7 @@
 #'   `data` are given, else the profiles of the centres.
 #'
 #' @section Errors: `keops_error_input` for data that are not finite numbers, for more centres than distinct rows, for a zero row
-#'   (cosine), for columns that do not match. `keops_warning_convergence` if `iter.max` steps were not enough.
+#'   (cosine), for columns that do not match, for data so large that the sum of their (squared) distances is no finite number. `keops_warning_convergence` if `iter.max` steps were not enough.
 #'
 #' @references
 #' Lloyd, S. P. (1982). Least squares quantization in PCM. *IEEE Transactions on Information Theory*, 28(2), 129-137.
@@ -62,7 +62,7 @@ keops_kmeans <- function(x, centers, iter.max = 100L, nstart = 1L, init = c("kme
   if (given) {
     start <- match_points(centers, colnames(x), ncol(x), "centers", call)
     check_finite(start, "centers", call)
-    start <- unname(task$prepare(start, "centers", call))
+    start <- unname(task$prepare(start, "centers", call)) * task$scale
     k <- nrow(start)
     nstart <- 1L
   } else {
@@ -87,10 +87,10 @@ keops_kmeans <- function(x, centers, iter.max = 100L, nstart = 1L, init = c("kme
 # Each makes the centres of clusters 1..nrow(old) of the rows of x. What it can't say (the sum of unit vectors is zero)
 # stays as it was.
 cluster_middles <- list(
-  euclidean = function(x, label, old) cluster_sums(x, label) / tabulate(label, nrow(old)),
+  euclidean = function(x, label, old) engine_group_sums(x, label, nrow(old)) / tabulate(label, nrow(old)),
   manhattan = function(x, label, old) cluster_medians(x, label, nrow(old)),
   cosine = function(x, label, old) {
-    sums <- cluster_sums(x, label)
+    sums <- engine_group_sums(x, label, nrow(old))
     size <- sqrt(rowSums(sums^2))
     known <- size > 1e-12 * tabulate(label, nrow(old))
     old[known, ] <- sums[known, , drop = FALSE] / size[known]
@@ -102,10 +102,18 @@ cluster_middles <- list(
 cluster_task <- function(x, metric, call) {
   entry <- take_metric(metric, call)
   prepared <- unname(entry$prepare(x, "x", call))
+  scale <- scale_metric(entry, prepared)$scale
+  prepared <- prepared * scale
   nearest <- metric_operator(entry, "Min_ArgMin_Reduction(%s,1)", ncol(x), call)
   from <- distances_operator(entry, ncol(x), call)
   list(
-    x = prepared, metric = entry, middle = cluster_middles[[metric]], prepare = entry$prepare,
+    x = prepared, metric = entry, middle = cluster_middles[[metric]], prepare = entry$prepare, scale = scale,
+    # sums and centres in the units of the data
+    unscale = function(value) {
+      for (power in seq_len(if (is.null(entry$degree)) 0L else entry$degree)) value <- value / scale
+      if (all(is.finite(value))) return(value)
+      stop_input("`x`", paste("values up to", format(max(abs(x)))), "values whose distances (squared, if euclidean) have a finite sum", call)
+    },
     assign = function(centers) {
       found <- nearest(list(prepared, centers))
       if (anyNA(found$indices)) {
@@ -118,12 +126,6 @@ cluster_task <- function(x, metric, call) {
       stop_input("`centers`", "more clusters than points that rounding can tell apart", "fewer clusters", call)
     }
   )
-}
-
-# Sums of the rows of each cluster, all of which have a row.
-cluster_sums <- function(x, label) {
-  sums <- rowsum(x, label, reorder = FALSE)
-  unname(sums[order(as.integer(rownames(sums))), , drop = FALSE])
 }
 
 cluster_medians <- function(x, label, k) {
@@ -194,7 +196,7 @@ lloyd <- function(task, centers, iter_max, trace) {
     now <- fill_empty(task, centers, task$assign(centers))
     reseeded <- reseeded + now$reseeded
     moved <- sum(now$label != before$label)
-    if (trace > 0L) cat(sprintf("step %d: total %.10g, %d points moved\n", iter, sum(now$value), moved))
+    if (trace > 0L) cat(sprintf("step %d: total %.10g, %d points moved\n", iter, task$unscale(sum(now$value)), moved))
     converged <- moved == 0L && now$reseeded == 0L
     if (converged) break
   }
@@ -226,14 +228,14 @@ lonely_point <- function(x, centers, label) {
 
 finish_kmeans <- function(fit, task, k, rows, columns, call) {
   size <- tabulate(fit$label, k)
-  within <- as.vector(rowsum(fit$value, fit$label))
+  within <- task$unscale(as.vector(rowsum(fit$value, fit$label)))
   one <- task$middle(task$x, rep(1L, nrow(task$x)), task$x[1L, , drop = FALSE])
-  totss <- if (k == 1L) sum(within) else sum(task$distances(one[1L, ]))
+  totss <- if (k == 1L) sum(within) else task$unscale(sum(task$distances(one[1L, ])))
   structure(
     class = c("keops_kmeans", "kmeans"),
     list(
       cluster = stats::setNames(fit$label, rows),
-      centers = matrix(fit$centers, k, dimnames = list(seq_len(k), columns)),
+      centers = matrix(fit$centers / task$scale, k, dimnames = list(seq_len(k), columns)),
       totss = totss, withinss = within, tot.withinss = sum(within), betweenss = totss - sum(within), size = size,
       iter = fit$iter, ifault = if (fit$converged) 0L else 2L,
       reseeded = fit$reseeded, metric = task$metric$name, call = call
@@ -262,6 +264,10 @@ predict.keops_kmeans <- function(object, newdata, type = c("cluster", "distance"
   rows <- predictable_rows(new, na.action, call)
   entry <- take_metric(object$metric, call)
   rows$x <- unname(entry$prepare(rows$x, "newdata", call))
+  scaled <- scale_metric(entry, rows$x, centers)
+  rows$x <- rows$x * scaled$scale
+  centers <- centers * scaled$scale
+  entry <- scaled$metric
   spread_rows(if (nrow(rows$x) == 0L) no_clusters(type, centers)
               else if (type == "cluster") nearest_center(rows$x, unname(centers), entry, call)
               else center_distances(rows$x, centers, entry, call), rows)

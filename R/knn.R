@@ -13,6 +13,8 @@
 #' @param metric `"euclidean"`, `"manhattan"`, `"maximum"`, `"cosine"` (one minus the cosine), `"correlation"` (one minus
 #'   the correlation of the two rows), or a formula in x and y of the language [keops_formula], with one component: the
 #'   smaller, the nearer. `"Sum(Abs(x-y)/(Abs(x)+Abs(y)))"` is the Canberra distance.
+#' @param ranges An object of [keops_ranges()], m x n: only these pairs are compared. Points with fewer than `k` neighbours there get `NA` at
+#'   the distance `Inf`. `NULL`: all pairs.
 #' @param ... Settings of this call: `precision`, `device`, `backend`, `threads`, see [keops_options()].
 #'
 #' @return A list of class `keops_knn`:
@@ -26,7 +28,7 @@
 #'   no neighbour; places left over hold `NA` and `Inf`.
 #'
 #' @section Errors: `keops_error_input` for data that are not finite numbers, with argument, row and column; for columns
-#'   that do not match; for `k`; for a zero row (cosine) or a constant row (correlation), which has no such distance; if
+#'   that do not match; for neighbours nearer than 1e-150 times the largest number, whose squared distance is lost (euclidean); for `k`; for a zero row (cosine) or a constant row (correlation), which has no such distance; if
 #'   the answer would hold more than 2^31 - 1 neighbours. `keops_error_parse` for a formula.
 #'
 #' @seealso [keops_frnn()] for all neighbours within a radius, [keops_knn_fit()] for prediction.
@@ -39,13 +41,14 @@
 #'
 #' keops_knn(x, query = x[1:2, ] + 0.1, k = 2, metric = "manhattan")$nn.dist
 #' @export
-keops_knn <- function(x, query = NULL, k = 10L, metric = "euclidean", ...) {
+keops_knn <- function(x, query = NULL, k = 10L, metric = "euclidean", ranges = NULL, ...) {
   call <- sys.call()
   settings <- check_settings(list(...), call_settings, call)
   metric <- take_metric(metric, call)
   sides <- search_sides(x, query, metric, call)
   check_k(k, nrow(sides$x), is.null(query), call)
-  found <- nearest(sides$x, sides$query, as.integer(k), metric, call, settings)
+  if (!is.null(ranges)) check_once(ranges, c(nrow(if (is.null(query)) sides$x else sides$query), nrow(sides$x)), call)
+  found <- nearest(sides$x, sides$query, as.integer(k), metric, call, settings, ranges)
   structure(
     class = "keops_knn",
     list(nn.index = found$index, nn.dist = found$dist, k = as.integer(k), metric = metric$name)
@@ -63,6 +66,19 @@ search_sides <- function(x, query, metric, call) {
   list(x = metric$prepare(x, "x", call), query = query)
 }
 
+# Ranges of this size that show no row an item twice: it would be its neighbour twice.
+check_once <- function(ranges, sizes, call) {
+  check_ranges(ranges, sizes, call)
+  side <- ranges$i
+  count <- length(side$items) %/% 2L
+  start <- side$items[2L * seq_len(count) - 1L]
+  end <- side$items[2L * seq_len(count)]
+  later <- setdiff(seq_len(count), c(1, side$slices + 1)) # not the first of its cluster
+  if (any(start[later] < end[later - 1L])) {
+    stop_input("`ranges`", "intervals that hold an item twice", "each pair once, as keops_ranges() makes them", call)
+  }
+}
+
 check_k <- function(k, n, self, call) {
   most <- n - self
   ok <- is.numeric(k) && length(k) == 1L && !is.na(k) && k >= 1 && k == floor(k)
@@ -78,7 +94,7 @@ check_k <- function(k, n, self, call) {
 
 # list(index, dist), nrow(query) x k. Points searching among themselves (query NULL) are left out by index: of
 # the k + 1 nearest the point itself goes, or the last if others at equal distances came before it.
-nearest <- function(x, query, k, metric, call, settings = list()) {
+nearest <- function(x, query, k, metric, call, settings = list(), ranges = NULL) {
   self <- is.null(query)
   if (self) query <- x
   m <- nrow(query)
@@ -91,8 +107,14 @@ nearest <- function(x, query, k, metric, call, settings = list()) {
   if (m == 0L) {
     return(list(index = matrix(0L, 0L, k, dimnames = names), dist = matrix(0, 0L, k, dimnames = names)))
   }
+  scaled <- scale_metric(metric, x, query)
+  metric <- scaled$metric
+  if (scaled$scale != 1) {
+    x <- x * scaled$scale
+    query <- query * scaled$scale
+  }
   op <- metric_operator(metric, sprintf("KMin_ArgKMin_Reduction(%%s,%d,1)", k + self), ncol(x), call, settings = settings)
-  found <- op(list(query, x))
+  found <- op(list(query, x), ranges = ranges)
   index <- found$indices
   value <- found$values
   if (self) {
@@ -105,9 +127,12 @@ nearest <- function(x, query, k, metric, call, settings = list()) {
     index <- matrix(index[at], m, k)
     value <- matrix(value[at], m, k)
   }
+  check_resolved(value, rep(seq_len(m), k), as.vector(index), query, x, metric, call_precision(settings), call)
   dimnames(index) <- dimnames(value) <- names
   list(index = index, dist = metric$finish(value))
 }
+
+call_precision <- function(settings) if (is.null(settings$precision)) setting("precision") else settings$precision
 
 #' @export
 print.keops_knn <- function(x, ...) {
@@ -165,6 +190,10 @@ within_radius <- function(x, query, radius, metric, sort, call) {
   dist <- rep(list(numeric()), m)
   names(id) <- names(dist) <- rownames(query)
   query <- unname(query)
+  scaled <- scale_metric(metric, x, query)
+  metric <- scaled$metric
+  x <- x * scaled$scale
+  query <- query * scaled$scale
   bound <- metric$bound(radius)
   if (m > 0L) {
     counting <- metric_operator(metric, "Sum_Reduction(LessOrEqual(%s,r),1)", ncol(x), call, more = "r=Pm(1)")
@@ -173,6 +202,7 @@ within_radius <- function(x, query, radius, metric, sort, call) {
   take <- function(row, index, value) {
     keep <- which(value <= bound & !(self & index == row))
     if (!sort) keep <- keep[order(index[keep])]
+    check_resolved(value[keep], rep(row, length(keep)), index[keep], query, x, metric, call_precision(list()), call)
     id[[row]] <<- index[keep]
     dist[[row]] <<- metric$finish(value[keep])
   }

@@ -147,7 +147,8 @@ binary_node <- function(op, a, b, e2, call) {
   if (op == "^") return(power_node(a, b, e2, call))
   if (a$cplx || b$cplx) return(complex_binary(op, a, b, call))
   switch(op,
-    "+" = , "-" = , "*" = , "/" = infix_node(op, a, b, if (op %in% c("*", "/")) scaled_identity(op, a, b) else "", call),
+    "+" = , "-" = infix_node(op, a, b, call = call),
+    "*" = , "/" = infix_node(op, a, b, scaled_identity(op, a, b), call),
     "<" = , "<=" = , ">" = , ">=" = , "==" = , "!=" = infix_node(op, a, b, "logical", call),
     "&" = call_node("And", a, b, flag = "logical", call = call),
     "|" = bar_node(a, b, call),
@@ -158,6 +159,7 @@ binary_node <- function(op, a, b, e2, call) {
 
 # lambda * I, I * lambda, I / lambda with a number: what products with vectors take out of the sum.
 scaled_identity <- function(op, a, b) {
+  if (a$flag == "" && b$flag == "") return("")
   known <- function(node) node$flag %in% c("identity", "scaled identity")
   number <- function(node) is.null(node$word) && node$side == 2L && node$dim == 1L
   if ((known(a) && number(b)) || (op == "*" && number(a) && known(b))) "scaled identity" else ""

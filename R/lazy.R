@@ -7,6 +7,7 @@
 #   constant   word = "#", text
 #   transpose  word = "t", kids = list(node): i and j change places below it
 #   operation  word ("+", "Exp", ...), kids, ints (text of its whole numbers, "" or ",2,3"), infix
+#   text       word = "{}", kids, ints: text of a formula, cut where the kids stand in it (one piece more than kids)
 # and each has dim (components; a complex number counts two), ni, nj (NA: the index does not occur), cplx,
 # and flag ("" or what it is known to be: "logical", "identity").
 # The order of the first elements is what src/lazy_text.c reads.
@@ -50,6 +51,14 @@ transpose_node <- function(node) {
   if (is.na(node$ni) && is.na(node$nj)) return(node)
   list(word = "t", kids = list(node), ints = "", infix = FALSE, dim = node$dim, ni = node$nj, nj = node$ni,
        cplx = node$cplx, flag = node$flag)
+}
+
+# The text of a formula, with nodes in place of its variables (named by them).
+text_node <- function(text, variables, dim, call = NULL) {
+  # whole words, and no calls
+  found <- gregexpr(sprintf("(?<![A-Za-z0-9_.])(%s)(?![A-Za-z0-9_])(?!\\s*\\()", paste(names(variables), collapse = "|")), text, perl = TRUE)
+  kids <- unname(variables[regmatches(text, found)[[1L]]])
+  op_node("{}", kids, dim, ints = regmatches(text, found, invert = TRUE)[[1L]], call = call)
 }
 
 word_label <- function(word) if (grepl("^[A-Za-z]", word)) paste0(word, "()") else paste0("`", word, "`")
@@ -272,15 +281,12 @@ keops_identity <- function(n) {
 # `rows`: list of rows of i and of j to take, NULL all.
 lazy_flat <- function(nodes, swap = FALSE, place = c(0L, 1L, 2L), rows = NULL) {
   flat <- engine_lazy_text(nodes, swap, place)
-  data <- lapply(flat$leaf, .subset2, "data")
   if (!is.null(rows)) {
     for (k in which(flat$side < 2L)) {
       taken <- rows[[flat$side[k] + 1L]]
-      if (!is.null(taken)) data[[k]] <- data[[k]][taken, , drop = FALSE]
+      if (!is.null(taken)) flat$data[[k]] <- flat$data[[k]][taken, , drop = FALSE]
     }
   }
-  flat$data <- data
-  flat$place <- place[flat$side + 1L]
   flat
 }
 
@@ -304,8 +310,9 @@ run_flat <- function(text, flat, given = NULL, call = NULL, ranges = NULL) {
   for (k in seq_along(data)) {
     if (place[k] < 2L) {
       x <- data[[k]]
-      rows[k] <- nrow(x)
-      if (!is.null(attr(x, "dimnames")) && is.null(labels[[place[k] + 1L]])) labels[place[k] + 1L] <- list(rownames(x))
+      rows[k] <- dim(x)[1L]
+      names <- dimnames(x)[[1L]]
+      if (!is.null(names) && is.null(labels[[place[k] + 1L]])) labels[[place[k] + 1L]] <- names
     }
   }
   run_input(engine_formula(text, flat$declared, call, !is.null(ranges)), list(data = data, rows = rows, row_names = labels),

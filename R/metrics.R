@@ -1,11 +1,12 @@
 # Distances between points that searches and clustering know, as text for the engine.
 
 # `text` is what is reduced, of x (i) and y (j); `finish` makes a distance of it; `bound` is the largest value of
-# `text` whose distance is still within a radius; `prepare` is done to the rows of both sides first.
+# `text` whose distance is still within a radius; `prepare` is done to the rows of both sides first; `degree` is the power with
+# which `text` grows as the data do.
 metrics <- list(
-  euclidean = list(text = "SqDist(x,y)", finish = sqrt, bound = function(radius) square_bound(radius)),
-  manhattan = list(text = "Sum(Abs(x-y))"),
-  maximum = list(text = "Max(Abs(x-y))"),
+  euclidean = list(text = "SqDist(x,y)", finish = sqrt, bound = function(radius) square_bound(radius), degree = 2L),
+  manhattan = list(text = "Sum(Abs(x-y))", degree = 1L),
+  maximum = list(text = "Max(Abs(x-y))", degree = 1L),
   # |u - v|^2 / 2 = 1 - cos for unit vectors, and exactly 0 for a point and itself
   cosine = list(text = "SqDist(x,y)/2", prepare = function(x, arg, call) unit_rows(x, arg, call)),
   correlation = list(text = "SqDist(x,y)/2", prepare = function(x, arg, call) standard_rows(x, arg, call))
@@ -37,6 +38,32 @@ metric_operator <- function(metric, name, d, call, between = "", settings = list
   }
   text <- gsub("%s", metric$text, name, fixed = TRUE)
   new_operator(text, declared, settings, call)
+}
+
+# list(metric, scale): the metric for the data after they are multiplied by scale, a power of two (so it changes no digit). Data of
+# a size near 1 stay as they are; of others squares would overflow, or vanish.
+scale_metric <- function(metric, ...) {
+  largest <- max(0, vapply(list(...), function(x) if (length(x) > 0L) max(abs(base::range(x))) else 0, 0))
+  if (is.null(metric$degree) || largest == 0 || (largest > 2^-40 && largest < 2^40)) return(list(metric = metric, scale = 1))
+  scale <- 2^-max(-1000, min(1000, floor(log2(largest))))
+  scaled <- metric
+  scaled$finish <- function(value) metric$finish(value) / scale
+  scaled$bound <- function(radius) metric$bound(radius * scale)
+  list(metric = scaled, scale = scale)
+}
+
+# Rows i of query and j of x (scaled) that differ, but by so little beside the largest numbers that the square of it is lost.
+check_resolved <- function(value, i, j, query, x, metric, precision, call) {
+  if (!identical(metric$degree, 2L) || precision == "single") return(invisible())
+  tiny <- which(value < 2^-1000)
+  for (at in row_blocks(length(tiny), ncol(x))) {
+    pair <- tiny[at]
+    bad <- pair[rowSums(query[i[pair], , drop = FALSE] != x[j[pair], , drop = FALSE]) > 0]
+    if (length(bad) > 0L) {
+      stop_input("`x`", paste0("a row, ", format_count(j[bad[1L]]), ", that differs from another point by less than 1e-150 times the largest number"),
+                 "differences whose squares can be told from 0, or metric = \"manhattan\"", call)
+    }
+  }
 }
 
 # The largest t with sqrt(t) <= radius, so that comparing squares is comparing distances.

@@ -173,7 +173,7 @@ watched_options <- setting_option(names(settings))
 # A run's settings, settled: precision, threads, backend, verbose, compile. Looking everything up costs more
 # than a small run, so the last answer is kept as long as nothing it came from has changed.
 run_settings <- function(given, call) {
-  sources <- list(given, Sys.getenv(watched_variables, names = FALSE), lapply(watched_options, getOption),
+  sources <- list(given, Sys.getenv(watched_variables, names = FALSE), engine_options(watched_options),
                   engine_forked(), tempdir())
   if (identical(sources, session$sources)) return(session$settled)
   settled <- list(
@@ -227,8 +227,9 @@ run_settings <- function(given, call) {
 #'     Default: most of what is free.}
 #'   \item{`gpu_launch`}{Milliseconds, by a rough estimate, after which long work on a GPU is broken off to look
 #'     whether it was interrupted, about 60 by default. It changes the last digits of results.}
-#'   \item{`accuracy`}{Relative error that is allowed in single precision, `1e-5`. Below `2e-6`, GPUs take no
-#'     approximate functions.}
+#'   \item{`accuracy`}{Relative error that is allowed in single precision on GPUs, `1e-5`: what tensor cores may
+#'     add to exponentials of squared distances and inner products of 17 components and more. Below `2e-6` there
+#'     are neither tensor cores nor approximate functions.}
 #' }
 #'
 #' @return A list of settings: the current values when read (`NULL`: decided when it is needed), the former

@@ -39,6 +39,12 @@ check_finite <- function(x, arg, call) {
              "finite numbers only", call)
 }
 
+# The diagonal of the box around the points.
+widest_distance <- function(x) {
+  width <- apply(x, 2L, function(v) diff(base::range(v)))
+  if (max(width) > 0) max(width) * sqrt(sum((width / max(width))^2)) else 0
+}
+
 # New points with the columns of the data a model was made from: by name if both have names, else by position.
 match_points <- function(new, columns, n_columns, arg, call) {
   named <- if (is.data.frame(new)) names(new) else if (length(dim(new)) == 2L) colnames(new)
@@ -123,9 +129,19 @@ new_design <- function(parts, newdata, call, arg = "newdata") {
   check_columns(parts, newdata, call, arg)
   terms <- stats::delete.response(parts$terms)
   frame <- stats::model.frame(terms, newdata, na.action = stats::na.pass, xlev = parts$xlevels)
-  classes <- attr(terms, "dataClasses")
-  if (!is.null(classes)) stats::.checkMFClasses(classes, frame)
+  check_classes(terms, frame, arg, call)
   design_matrix(terms, frame, parts$contrasts)$x
+}
+
+# A variable of another type than that of the fit would be other columns.
+check_classes <- function(terms, frame, arg, call) {
+  fitted <- attr(terms, "dataClasses")
+  for (name in intersect(names(frame), names(fitted))) {
+    tryCatch(stats::.checkMFClasses(fitted[name], frame[name]), error = function(e) {
+      stop_input(quote_names(arg), paste0("a column ", quote_names(name), " of type ", stats::.MFclass(frame[[name]])),
+                 paste(fitted[[name]], "as in the fit"), call)
+    })
+  }
 }
 
 check_columns <- function(parts, newdata, call, arg = "newdata") {

@@ -7,7 +7,7 @@
 #'
 #' @param a A lazy matrix, square and symmetric: the same data as i and as j. Or a sum of products of lazy matrices.
 #' @param b A vector, or a matrix with one column for each right-hand side.
-#' @param ridge Number added to the diagonal.
+#' @param ridge Added to the diagonal: one number, or one for each row, at least 0.
 #' @param tol Bound of the relative residual |b - (K + ridge I) x| / |b| of each column (Euclidean norms).
 #' @param maxit Most steps, 1000 if `NULL`.
 #' @param precond `"none"`; `"pivchol"`: a partial Cholesky factor with the largest pivots; `"nystrom"`: an approximation from `rank` columns chosen by
@@ -48,10 +48,10 @@ solve.keops_lazytensor <- function(a, b, ridge = 0, tol = 1e-6, maxit = NULL,
   check_dots(call, ...)
   if (missing(b)) stop_input("`b`", "nothing", "right-hand sides; the inverse of a small K is solve(as.matrix(K))", call)
   precond <- take_choice(precond, c("auto", "none", "nystrom", "pivchol"), "precond", call)
-  ridge <- take_number(ridge, "ridge", call, low = 0)
   tol <- take_number(tol, "tol", call, low = 0)
   maxit <- if (is.null(maxit)) 1000L else take_count(maxit, "maxit", call)
   if (any(dim(a) == 0L)) stop_input("`a`", "a lazy matrix without rows", "one row or more", call)
+  ridge <- if (length(ridge) == 1L) take_number(ridge, "ridge", call, low = 0) else take_numbers(ridge, nrow(a), "ridge", call, low = 0)
   system <- linear_system(a, ridge, call)
   rhs <- right_side(b, system$n, call)
   rank <- if (is.null(rank)) min(200L, max(1L, system$n %/% 2L)) else take_count(rank, "rank", call, high = system$n)
@@ -75,7 +75,7 @@ right_side <- function(b, n, call) {
   rhs
 }
 
-# list(n, node, ridge, times, scale): K + ridge I without multiples of the identity in the node (NULL for a product),
+# list(n, node, ridge, times, scale): K + diag(ridge) (one number, or n) without multiples of the identity in the node (NULL for a product),
 # and about how large the matrix is, by which rounding is told from negative eigenvalues.
 linear_system <- function(a, ridge, call) {
   size <- dim(a)
@@ -94,7 +94,7 @@ linear_system <- function(a, ridge, call) {
     node <- parts$node
     ridge <- ridge + parts$factor
   }
-  scale <- check_symmetric(node, size[1L], ridge, call, ranges) + abs(ridge)
+  scale <- check_symmetric(node, size[1L], ridge, call, ranges) + max(abs(ridge))
   list(n = size[1L], node = node, ranges = ranges, ridge = ridge, scale = scale, times = function(p) kernel_times(node, p, ranges, call) + ridge * p)
 }
 
@@ -104,7 +104,7 @@ check_symmetric <- function(node, n, ridge, call, ranges) {
   at <- unique(round(seq(1, n, length.out = min(n, 5L))))
   rows <- dense_values(node, at, NULL, call, ranges)
   columns <- dense_values(transpose_node(node), at, NULL, call, t_ranges(ranges))
-  if (!all(is.finite(rows)) || !is.finite(ridge)) stop_input("`a`", "a lazy matrix with NA, NaN or Inf", "numbers", call)
+  if (!all(is.finite(rows)) || !all(is.finite(ridge))) stop_input("`a`", "a lazy matrix with NA, NaN or Inf", "numbers", call)
   if (max(abs(rows - columns)) > rounding_level() * 100 * max(abs(rows))) stop_asymmetric(call)
   max(rowSums(abs(rows)))
 }
@@ -128,7 +128,7 @@ stop_indefinite <- function(how, ridge, call) {
     "singular",
     paste0("the matrix is not positive definite: ", how, "; conjugate gradients need a positive definite one. ",
            "A larger `ridge` makes it so if the negative eigenvalues are small; else use solve(as.matrix(K), b) for a small K"),
-    call, jitter = ridge, rows = NULL
+    call, jitter = max(ridge), rows = NULL
   ))
 }
 
@@ -225,16 +225,18 @@ finish_solution <- function(state, b, rhs, tol, call) {
   structure(x, iterations = state$iterations, residual = state$residual, converged = state$done)
 }
 
-# ---- preconditioners: K close to L L', so (K + ridge I)^-1 close to (L L' + shift I)^-1 ----
+# ---- preconditioners: K close to L L', so (K + ridge I)^-1 close to (L L' + D)^-1, D diagonal ----
 
 preconditioner <- function(system, kind, rank, call) {
   low <- if (kind == "pivchol") pivoted_cholesky(system, rank, call) else nystrom(system, rank, call)
   if (length(low$factor) == 0L) return(function(r) r)
-  shift <- max(system$ridge, low$left, 1e-13 * low$largest)
-  s <- svd(low$factor, nv = 0L)
-  weight <- s$d^2 / (s$d^2 + shift)
-  # times `shift`, which steps do not see
-  function(r) r - s$u %*% (weight * crossprod(s$u, r))
+  root <- sqrt(pmax(system$ridge, low$left, 1e-13 * low$largest))
+  s <- svd(low$factor / root, nv = 0L)
+  weight <- s$d^2 / (s$d^2 + 1)
+  function(r) {
+    r <- r / root
+    (r - s$u %*% (weight * crossprod(s$u, r))) / root
+  }
 }
 
 # K close to L L' with the rows of the largest remaining diagonal: list(factor n x k, left: mean of the remaining diagonal).
@@ -246,7 +248,7 @@ pivoted_cholesky <- function(system, rank, call) {
   k <- 0L
   while (k < rank) {
     p <- which.max(left)
-    if (left[p] <= max(1e-14 * largest, 1e-3 * system$ridge)) break
+    if (left[p] <= max(1e-14 * largest, 1e-3 * min(system$ridge))) break
     row <- as.vector(dense_values(system$node, p, NULL, call, system$ranges))
     if (k > 0L) row <- row - as.vector(factor[, seq_len(k), drop = FALSE] %*% factor[p, seq_len(k)])
     k <- k + 1L
@@ -259,7 +261,7 @@ pivoted_cholesky <- function(system, rank, call) {
 }
 
 check_pivots <- function(left, largest, ridge, call) {
-  if (min(left) + ridge < -1e-8 * largest) stop_indefinite("a negative pivot was found", ridge, call)
+  if (min(left + ridge) < -1e-8 * largest) stop_indefinite("a negative pivot was found", ridge, call)
 }
 
 nystrom <- function(system, rank, call) {
@@ -268,7 +270,7 @@ nystrom <- function(system, rank, call) {
   columns <- matrix(columns, system$n, rank)
   e <- eigen(columns[at, , drop = FALSE], symmetric = TRUE)
   largest <- max(abs(e$values))
-  if (min(e$values) + system$ridge < -1e-8 * largest) stop_indefinite("a block of it has a negative eigenvalue", system$ridge, call)
+  if (min(e$values) + max(system$ridge) < -1e-8 * largest) stop_indefinite("a block of it has a negative eigenvalue", system$ridge, call)
   keep <- e$values > 1e-12 * largest
   factor <- columns %*% (e$vectors[, keep, drop = FALSE] %*% diag(1 / sqrt(e$values[keep]), sum(keep)))
   all <- as.vector(pair_values(system$node, seq_len(system$n), seq_len(system$n), call, system$ranges))

@@ -44,7 +44,7 @@ keops_variogram <- function(formula, data, trend = ~ 1, width = NULL, cutoff = N
     x <- x[rows, , drop = FALSE]
     z <- z[rows]
   }
-  diagonal <- sqrt(sum(apply(x, 2L, function(v) diff(range(v)))^2))
+  diagonal <- widest_distance(x)
   cutoff <- if (is.null(cutoff)) diagonal / 3 else take_number(cutoff, "cutoff", call, 0, strict = TRUE)
   width <- if (is.null(width)) cutoff / 15 else take_number(width, "width", call, 0, strict = TRUE)
   if (!(width > 0)) stop_input("`data`", "points that are all at one place", "points at several places", call)
@@ -55,6 +55,9 @@ keops_variogram <- function(formula, data, trend = ~ 1, width = NULL, cutoff = N
 # np, dist, gamma of each class; every pair is visited from both sides, and each point meets itself in the first.
 pair_classes <- function(x, z, width, classes, call) {
   d <- ncol(x)
+  scale <- scale_metric(metrics$euclidean, x)$scale
+  x <- x * scale
+  width <- width * scale
   op <- new_operator(
     paste0("Sum_Reduction(LessThan(low,Norm2(x-y))*LessOrEqual(Norm2(x-y),high)",
            "*Concat(Concat(IntCst(1),Norm2(x-y)),Square(u-v)),1)"),
@@ -64,7 +67,7 @@ pair_classes <- function(x, z, width, classes, call) {
     low <- if (k == 1L) -1 else (k - 1) * width
     sums <- colSums(op(list(x, x, z, z, low, k * width)))
     np <- (sums[1L] - if (k == 1L) nrow(x) else 0) / 2
-    if (np > 0) data.frame(np = np, dist = sums[2L] / (2 * np), gamma = sums[3L] / (4 * np))
+    if (np > 0) data.frame(np = np, dist = sums[2L] / (2 * np) / scale, gamma = sums[3L] / (4 * np))
   })
   out <- do.call(rbind, rows)
   if (is.null(out)) out <- data.frame(np = numeric(), dist = numeric(), gamma = numeric())

@@ -231,7 +231,8 @@ static ke_gpu_settings arg_gpu(SEXP x, ke_device_choice *choice)
   s.ndevice = (int)XLENGTH(numbers);
   s.memory = Rf_asReal(VECTOR_ELT(x, 2));
   s.launch_ms = Rf_asReal(VECTOR_ELT(x, 4));
-  s.accurate = Rf_asReal(VECTOR_ELT(x, 3)) < 2e-6; /* that of the approximate functions */
+  s.accuracy = Rf_asReal(VECTOR_ELT(x, 3));
+  s.accurate = s.accuracy < 2e-6; /* that of the approximate functions */
   return s;
 }
 
@@ -656,4 +657,63 @@ void ffi_remember_process(void)
 SEXP ffi_forked(void)
 {
   return Rf_ScalarLogical(getpid() != loader);
+}
+
+/* ---- what R alone is slow at ---- */
+/* Sums of the rows of each group: x[n, d], label[n] of 1..k, result [k, d]. In double within some rows, then
+ * in long double. */
+SEXP ffi_group_sums(SEXP x, SEXP label, SEXP groups)
+{
+  const int k = arg_int(groups, "groups");
+  const R_xlen_t n = XLENGTH(label);
+  const void *memory = vmaxget();
+  const R_xlen_t block = 65536;
+  long double *total;
+  double *sum;
+  int *group;
+  R_xlen_t d;
+  SEXP out;
+
+  if (TYPEOF(x) != REALSXP || (TYPEOF(label) != REALSXP && TYPEOF(label) != INTSXP) || k < 1 || n < 1 || XLENGTH(x) % n)
+    Rf_error("x, label: doubles and numbers of groups are needed");
+  d = XLENGTH(x) / n;
+  total = (long double *)R_alloc((size_t)k, sizeof *total);
+  sum = (double *)R_alloc((size_t)k, sizeof *sum);
+  group = (int *)R_alloc((size_t)n, sizeof *group);
+  for (R_xlen_t i = 0; i < n; i++) {
+    const double l = TYPEOF(label) == INTSXP ? (double)INTEGER(label)[i] : REAL(label)[i];
+
+    if (!(l >= 1 && l <= k)) Rf_error("label: a number of a group is needed");
+    group[i] = (int)l - 1;
+  }
+  out = PROTECT(Rf_allocMatrix(REALSXP, k, (int)d));
+  for (R_xlen_t c = 0; c < d; c++) {
+    const double *column = REAL(x) + c * n;
+
+    for (int g = 0; g < k; g++) total[g] = 0;
+    for (R_xlen_t first = 0; first < n; first += block) {
+      const R_xlen_t end = n - first < block ? n : first + block;
+
+      for (int g = 0; g < k; g++) sum[g] = 0;
+      for (R_xlen_t i = first; i < end; i++) sum[group[i]] += column[i];
+      for (int g = 0; g < k; g++) total[g] += sum[g];
+    }
+    for (int g = 0; g < k; g++) REAL(out)[c * k + g] = (double)total[g];
+  }
+  vmaxset(memory);
+  UNPROTECT(1);
+  return out;
+}
+
+/* Values of options, NULL where there is none. */
+SEXP ffi_options(SEXP names)
+{
+  SEXP out;
+
+  if (TYPEOF(names) != STRSXP) Rf_error("names of options: strings are needed");
+  out = PROTECT(Rf_allocVector(VECSXP, XLENGTH(names)));
+  for (R_xlen_t k = 0; k < XLENGTH(names); k++)
+    SET_VECTOR_ELT(out, k, Rf_GetOption1(Rf_installTrChar(STRING_ELT(names, k))));
+  UNPROTECT(1);
+  return out;
 }

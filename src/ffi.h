@@ -20,6 +20,8 @@ SEXP ffi_cache_clear(SEXP dir, SEXP older_than);
 SEXP ffi_compiler(SEXP compile);
 SEXP ffi_cpu(void);
 SEXP ffi_forked(void);
+SEXP ffi_group_sums(SEXP x, SEXP label, SEXP groups);
+SEXP ffi_options(SEXP names);
 SEXP ffi_cuda_info(void);
 SEXP ffi_cuda_release(void);
 SEXP ffi_cuda_ms(void);

@@ -18,11 +18,13 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_compiler, 1),
     ROUTINE(ffi_cpu, 0),
     ROUTINE(ffi_forked, 0),
+    ROUTINE(ffi_options, 1),
     ROUTINE(ffi_cuda_info, 0),
     ROUTINE(ffi_cuda_release, 0),
     ROUTINE(ffi_cuda_ms, 0),
     ROUTINE(ffi_cuda_source, 6),
     ROUTINE(ffi_lazy_text, 3),
+    ROUTINE(ffi_group_sums, 3),
     {NULL, NULL, 0},
 };
 

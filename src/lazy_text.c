@@ -147,6 +147,16 @@ static void put_node(walk *w, SEXP node, bool swap, bool bare)
   check_node(kids, 1);
   if (strcmp(name, "t") == 0) {
     put_node(w, place(kids, 0), !swap, false);
+  } else if (strcmp(name, "{}") == 0) {
+    SEXP pieces = place(node, OP_INTS);
+
+    if (TYPEOF(pieces) != STRSXP || XLENGTH(pieces) != XLENGTH(kids) + 1) Rf_error("lazy text: a piece around each operand is needed");
+    put(w, "(");
+    for (R_xlen_t k = 0; k <= XLENGTH(kids); k++) {
+      put(w, CHAR(STRING_ELT(pieces, k)));
+      if (k < XLENGTH(kids)) put_node(w, place(kids, (int)k), swap, false);
+    }
+    put(w, ")");
   } else if (is_infix(node)) {
     SEXP left = place(kids, 0);
 
@@ -169,15 +179,16 @@ static void put_node(walk *w, SEXP node, bool swap, bool bare)
   }
 }
 
-/* list(text, leaf, side, name, declared): texts of the nodes, and their leaves. `becomes` holds the category
- * (0 i, 1 j, 2 parameter) under which leaves of each side are declared. */
+/* list(text, leaf, data, side, place, name, declared): texts of the nodes, and their leaves. `becomes` holds the
+ * category (0 i, 1 j, 2 parameter) under which leaves of each side are declared, their `place`. */
 SEXP ffi_lazy_text(SEXP nodes, SEXP swap, SEXP becomes)
 {
-  static const char *const names[] = {"text", "leaf", "side", "name", "declared"};
+  enum { PARTS = 7 };
+  static const char *const names[PARTS] = {"text", "leaf", "data", "side", "place", "name", "declared"};
   static const char *const marks[] = {"Vi", "Vj", "Pm"};
   walk w = {0};
   const void *memory = vmaxget();
-  SEXP out, labels, text, leaf, side, name, declared;
+  SEXP out, labels, text, leaf, data, side, place_of, name, declared;
 
   if (TYPEOF(nodes) != VECSXP) Rf_error("nodes: a list is needed");
   if (TYPEOF(becomes) != INTSXP || XLENGTH(becomes) != 3) Rf_error("becomes: three integers are needed");
@@ -188,7 +199,9 @@ SEXP ffi_lazy_text(SEXP nodes, SEXP swap, SEXP becomes)
     SET_STRING_ELT(text, k, Rf_mkCharCE(w.text, CE_UTF8));
   }
   leaf = PROTECT(Rf_allocVector(VECSXP, w.nleaf));
+  data = PROTECT(Rf_allocVector(VECSXP, w.nleaf));
   side = PROTECT(Rf_allocVector(INTSXP, w.nleaf));
+  place_of = PROTECT(Rf_allocVector(INTSXP, w.nleaf));
   name = PROTECT(Rf_allocVector(STRSXP, w.nleaf));
   declared = PROTECT(Rf_allocVector(STRSXP, w.nleaf));
   for (int k = 0; k < w.nleaf; k++) {
@@ -197,23 +210,27 @@ SEXP ffi_lazy_text(SEXP nodes, SEXP swap, SEXP becomes)
 
     if (category < 0 || category > 2) Rf_error("becomes: 0, 1 or 2 are needed");
     SET_VECTOR_ELT(leaf, k, w.leaf[k]);
+    SET_VECTOR_ELT(data, k, place(w.leaf[k], LEAF_DATA));
     INTEGER(side)[k] = w.side[k];
+    INTEGER(place_of)[k] = category;
     snprintf(line, sizeof line, "%c%d", "xyp"[w.side[k]], k);
     SET_STRING_ELT(name, k, Rf_mkChar(line));
     snprintf(line, sizeof line, "%c%d=%s(%d)", "xyp"[w.side[k]], k, marks[category],
              Rf_asInteger(place(w.leaf[k], LEAF_DIM)));
     SET_STRING_ELT(declared, k, Rf_mkChar(line));
   }
-  out = PROTECT(Rf_allocVector(VECSXP, 5));
-  labels = PROTECT(Rf_allocVector(STRSXP, 5));
-  for (int k = 0; k < 5; k++) SET_STRING_ELT(labels, k, Rf_mkChar(names[k]));
+  out = PROTECT(Rf_allocVector(VECSXP, PARTS));
+  labels = PROTECT(Rf_allocVector(STRSXP, PARTS));
+  for (int k = 0; k < PARTS; k++) SET_STRING_ELT(labels, k, Rf_mkChar(names[k]));
   Rf_setAttrib(out, R_NamesSymbol, labels);
   SET_VECTOR_ELT(out, 0, text);
   SET_VECTOR_ELT(out, 1, leaf);
-  SET_VECTOR_ELT(out, 2, side);
-  SET_VECTOR_ELT(out, 3, name);
-  SET_VECTOR_ELT(out, 4, declared);
-  UNPROTECT(7);
+  SET_VECTOR_ELT(out, 2, data);
+  SET_VECTOR_ELT(out, 3, side);
+  SET_VECTOR_ELT(out, 4, place_of);
+  SET_VECTOR_ELT(out, 5, name);
+  SET_VECTOR_ELT(out, 6, declared);
+  UNPROTECT(9);
   vmaxset(memory);
   return out;
 }

@@ -30,6 +30,7 @@ typedef long long llong;
 #define K_BIG K(KE_REAL_BYTES == 4 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023)
 #define K_INLINE static __device__ __forceinline__
 #define K_APART static __device__ __noinline__
+#define KE_INLINE K_INLINE
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
 #define EACH(x, n) UNROLL for (int x = 0; x < (n); x++)
@@ -53,6 +54,9 @@ K_INLINE real k_keep(real a)
 #endif
   return a;
 }
+
+/* What component c of a row or an item is multiplied by: those from `first` on by the root of a scale */
+#define scale_of(scale, c, first) (KE_SCALED && (c) >= (first) && (c) < (first) + TENSOR_N ? (scale) : K(1))
 
 #define K_LIBRARY_1(name, call)                                                                    \
   K_INLINE real name(real a) { return K_F(call)(a); }
@@ -111,24 +115,27 @@ K_INLINE real k_sqrt(real a)
 #elif KE_REAL_BYTES == 8 && defined(KE_EXP2_TABLE)
 /* 2^(k / 256); each block fills its own (keops_cuda_pairs.h) */
 __shared__ double k_exp2_table[256];
-K_APART double k_exp2_far(double a) { return a < 0 ? 0 : exp2(a); }
-/* a = n / 256 + f: the table's entry times 2^(n >> 8), times a polynomial of degree 4. Below -1020: 0 */
+/* a = n / 256 + f: the table's entry times a polynomial of degree 4, times 2^(n >> 8) as a number, from 0 (below
+ * 2^-1022) to Inf (from 2^(1024 - 1/512) on). No branch, so that several are computed at a time. */
 K_INLINE real k_exp2(real a)
 {
-  const int high = __double2hiint(a);
-  double z, f, p, t;
-  int n;
+  const int high = __double2hiint(a), size = high & 0x7fffffff;
+  const int most = 0x40a00000; /* 2048 */
+  const double near = __hiloint2double((size < most ? size : most) | (high & (int)0x80000000), __double2loint(a));
+  const double z = near + 6755399441055744.0 / 256;
+  const int n = __double2loint(z);
+  const double f = near - (z - 6755399441055744.0 / 256), t = k_exp2_table[n & 255];
+  int power = n >> 8;
+  double p;
 
-  if ((unsigned)(high & 0x7fffffff) >= 0x408fe000u) return k_exp2_far(a);
-  z = a + 6755399441055744.0 / 256;
-  n = __double2loint(z);
-  f = a - (z - 6755399441055744.0 / 256);
-  t = k_exp2_table[n & 255];
+  power = power < -1023 ? -1023 : power > 1024 ? 1024 : power;
+  power = (power + 1023) << 20;
+  if (size > 0x7ff00000) power = 0x7fffffff;
   p = fma(9.6181291076284772e-03, f, 5.5504108664821580e-02);
   p = fma(p, f, 2.40226506959100712e-01);
   p = fma(p, f, 6.93147180559945309e-01) * f;
   p = fma(p, t, t);
-  return __hiloint2double(__double2hiint(p) + ((n >> 8) << 20), __double2loint(p));
+  return p * __hiloint2double(power, 0);
 }
 K_LIBRARY_1(k_sqrt, sqrt)
 #else
@@ -150,12 +157,23 @@ K_INLINE real k_exp_below(real a)
 
 #define K_MATHS(name) name
 #include "keops_digamma.h"
+#include "keops_sum.h"
 K_INLINE real k_digamma(real a) { return K(k_digamma_1(a)); }
 
 /* ---- states of a kept row: component c of one lies at [c * step] (see reduction.c) ------------- */
 K_INLINE void k_merge_sum(int width, double *into, llong step, const double *from, llong from_step)
 {
   for (int c = 0; c < width; c++) into[c * step] += from[c * from_step];
+}
+
+K_INLINE void k_merge_kahan(int width, double *into, llong step, const double *from, llong from_step)
+{
+  for (int c = 0; c < width; c++) {
+    double *rest = into + (width + c) * step;
+
+    ke_sum_add(into + c * step, rest, from[c * from_step]);
+    *rest += from[(width + c) * from_step];
+  }
 }
 
 /* The better value; where values are equal, or there is none yet, the lower item that counts */
@@ -193,6 +211,56 @@ K_INLINE real k_finite(real x)
 {
   return x > K_BIG ? K_BIG : x < -K_BIG ? -K_BIG : x;
 }
+
+/* ---- tensor cores, copies to shared memory while something else runs (compute capability 8.0) ---- */
+#if KE_DOTS
+struct __align__(16) k_quad { unsigned x, y, z, w; };
+
+#ifdef __CUDACC__
+#define K_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
+K_INLINE void k_copy_ahead(k_quad *to, const k_quad *from)
+{
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+               "l"(from));
+}
+K_INLINE void k_copies_end() { asm volatile("cp.async.commit_group;"); }
+K_INLINE void k_copies_wait() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+/* sum[16][8] += x[16][16] y[16][8] of the warp */
+K_INLINE void k_multiply(float (&sum)[4], const k_quad &x, unsigned y0, unsigned y1)
+{
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+               "{%0,%1,%2,%3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "r"(y0), "r"(y1));
+}
+K_INLINE void k_largest(unsigned *most, float x) { atomicMax(most, __float_as_uint(x)); }
+#else
+#define K_DYNAMIC_SHARED(type, name) static type name[(100 << 10) / sizeof(type)]
+K_INLINE void k_copy_ahead(k_quad *to, const k_quad *from) { *to = *from; }
+K_INLINE void k_copies_end() {}
+K_INLINE void k_copies_wait() {}
+K_INLINE void k_multiply(float (&sum)[4], const k_quad &x, unsigned y0, unsigned y1)
+{
+  static unsigned all[1024][6];
+  const int g = threadIdx.x % 32 / 4, q = threadIdx.x % 4, warp = threadIdx.x / 32 * 32;
+  const unsigned mine[6] = {x.x, x.y, x.z, x.w, y0, y1};
+
+  memcpy(all[threadIdx.x], mine, sizeof mine);
+  fake_sync();
+  for (int c = 0; c < 4; c++)
+    for (int k = 0; k < 16; k++) {
+      const unsigned a = all[warp + g * 4 + k % 8 / 2][k / 8 * 2 + c / 2];
+      const unsigned b = all[warp + (q * 2 + c % 2) * 4 + k % 8 / 2][4 + k / 8];
+      sum[c] += __uint_as_float(k % 2 ? a & 0xffff0000u : a << 16) * __uint_as_float(k % 2 ? b & 0xffff0000u : b << 16);
+    }
+  fake_sync();
+}
+K_INLINE void k_largest(unsigned *most, float x)
+{
+  if (__float_as_uint(x) > *most) *most = __float_as_uint(x);
+}
+#endif
+#endif
 
 /* Components of an item, 16 bytes at a time */
 template <int N> K_INLINE void k_take(real (&to)[N], const real *from)

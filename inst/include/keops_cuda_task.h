@@ -3,6 +3,18 @@
 #ifndef KEOPS_CUDA_TASK_H
 #define KEOPS_CUDA_TASK_H
 
+/* With ranges, what a launch does is said in tables. A row block: its rows, its first unit, its intervals. It
+ * has a unit for each tile of these, or one without items. */
+typedef struct {
+  long long row, nrows; /* from the launch's first row on */
+  long long unit;
+  long long item, nitems;
+} ke_cuda_rows;
+/* An interval: its items, from the launch's first item on, and how many tiles of the row block lie before */
+typedef struct {
+  long long first, n, tile;
+} ke_cuda_items;
+
 typedef struct {
   const void *kept; /* real kept[kept_width][kept_ld], readable up to a whole row block past the last row */
   const void *red;  /* real red[items][RWP]: an item's components side by side, aligned to 16 bytes */
@@ -14,10 +26,30 @@ typedef struct {
   long long row0, nrows;
   long long i0, nitems;
   long long number; /* of item 0 of `red` among all items */
-  long long tiles;  /* of nitems */
+  long long tiles;  /* of nitems; with ranges, of the row block with most */
   long long units;  /* row blocks x tiles: what the blocks share out */
+  const ke_cuda_rows *rows; /* with ranges: row_blocks of them, and where units end */
+  const ke_cuda_items *items;
+  long long row_blocks;
   int blocks;       /* that share them */
   int add;          /* merge into states that are there */
+  /* where tensor cores are used (keops_cuda_dots.h), else null; in whole row blocks and tiles */
+  const void *kept_terms, *red_terms; /* components of products as terms */
+  const float *norms;                 /* of rows: squared lengths */
+  const float *rest;                  /* [items][RWP]: what else an item has, its squared length last */
 } ke_cuda_task;
+
+/* Rows or items made ready for tensor cores: component first + c of number k is from[k * row_step +
+ * (first + c) * column_step]. */
+typedef struct {
+  const void *from;
+  long long row_step, column_step;
+  long long n, padded; /* to whole row blocks or tiles */
+  void *terms;
+  float *norms;      /* of rows */
+  float *rest;       /* of items; null: these are rows */
+  unsigned *largest; /* bits of the largest squared length, which order as the numbers do */
+  int first;
+} ke_cuda_split;
 
 #endif

@@ -271,15 +271,87 @@ K_INLINE int k_any(vi mask)
 #endif
 }
 
-/* The lanes' sum in double, always in the same order: one half plus the other, and so on. */
-K_INLINE double k_hsum(vr a)
+/* Lanes where a < b, as bits: lane 0 is the lowest. */
+K_INLINE unsigned k_less_bits(vr a, vr b)
 {
-  double s[KE_W];
+#if K_ASM == 512 && KE_REAL_BYTES == 4 /* 17: less, ordered, quiet; 4: no rounding of its own */
+  return (uint16_t)__builtin_ia32_cmpps512_mask(a, b, 17, -1, 4);
+#elif K_ASM == 512
+  return (uint8_t)__builtin_ia32_cmppd512_mask(a, b, 17, -1, 4);
+#elif K_ASM == 256 && KE_VBYTES == 32 && KE_REAL_BYTES == 4
+  return (unsigned)__builtin_ia32_movmskps256((vr)(a < b));
+#elif K_ASM == 256 && KE_VBYTES == 32
+  return (unsigned)__builtin_ia32_movmskpd256((vr)(a < b));
+#elif K_ASM && KE_REAL_BYTES == 4
+  return (unsigned)__builtin_ia32_movmskps((vr)(a < b));
+#elif K_ASM
+  return (unsigned)__builtin_ia32_movmskpd((vr)(a < b));
+#else
+  unsigned bits = 0;
+  for (int l = 0; l < KE_W; l++) bits |= (unsigned)(a[l] < b[l]) << l;
+  return bits;
+#endif
+}
+
+/* Lanes moved up by one: the first comes from the last of `before`. */
+#if KE_VBYTES / KE_REAL_BYTES == 2
+#define K_UP 1, 2
+#elif KE_VBYTES / KE_REAL_BYTES == 4
+#define K_UP 3, 4, 5, 6
+#elif KE_VBYTES / KE_REAL_BYTES == 8
+#define K_UP 7, 8, 9, 10, 11, 12, 13, 14
+#else
+#define K_UP 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30
+#endif
+#ifdef __clang__
+#define K_LANES_UP(before, a) __builtin_shufflevector(before, a, K_UP)
+#else
+#define K_LANES_UP(before, a) __builtin_shuffle(before, a, (vi){K_UP})
+#endif
+
+/* The least lane and the lowest number of those that equal it; no lane is NaN. Without branches, which
+ * nobody could guess. */
+K_INLINE real k_least(vr value, vi number, int64_t *lowest)
+{
+  real s[KE_W];
+  vi mine;
+  int64_t at[KE_W];
 #pragma GCC unroll 16
-  for (int l = 0; l < KE_W; l++) s[l] = (double)a[l];
+  for (int l = 0; l < KE_W; l++) s[l] = value[l];
 #pragma GCC unroll 4
   for (int half = KE_W / 2; half > 0; half /= 2)
 #pragma GCC unroll 8
+    for (int l = 0; l < half; l++) s[l] = s[l + half] < s[l] ? s[l + half] : s[l];
+  mine = (number & (value == s[0])) | (((vi){0} + INT32_MAX) & ~(value == s[0]));
+#pragma GCC unroll 16
+  for (int l = 0; l < KE_W; l++) at[l] = (int64_t)mine[l];
+#pragma GCC unroll 4
+  for (int half = KE_W / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+    for (int l = 0; l < half; l++) at[l] = at[l + half] < at[l] ? at[l + half] : at[l];
+  *lowest = at[0];
+  return s[0];
+}
+
+/* The lanes' sum in double, always in the same order: one half plus the other, and so on. */
+K_INLINE double k_hsum(vr a)
+{
+#if KE_REAL_BYTES == 4
+  typedef float k_half __attribute__((vector_size(KE_VBYTES / 2)));
+  union {
+    vr whole;
+    k_half half[2];
+  } u = {a};
+  const k_f8 d = __builtin_convertvector(u.half[0], k_f8) + __builtin_convertvector(u.half[1], k_f8);
+#else
+  const k_f8 d = a;
+#endif
+  double s[KE_VBYTES / 8];
+#pragma GCC unroll 8
+  for (int l = 0; l < KE_VBYTES / 8; l++) s[l] = d[l];
+#pragma GCC unroll 4
+  for (int half = KE_VBYTES / 16; half > 0; half /= 2)
+#pragma GCC unroll 4
     for (int l = 0; l < half; l++) s[l] += s[l + half];
   return s[0];
 }

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADERS = 4, MOST_HEADER = 1 << 20, MOST_ARCHS = 64, MOST_NAME = 512, TRIM_EVERY = 32 };
+enum { HEADERS = 13, MOST_HEADER = 1 << 20, MOST_ARCHS = 64, MOST_NAME = 512, TRIM_EVERY = 32 };
 
-static const char *const header_names[HEADERS] = {"keops_cuda.h", "keops_cuda_task.h",
-                                                  "keops_cuda_pairs.h", "keops_digamma.h"};
+static const char *const header_names[HEADERS] = {
+  "keops_cuda.h",        "keops_cuda_task.h",   "keops_cuda_pairs.h",  "keops_cuda_units.h", "keops_cuda_blocks.h",
+  "keops_cuda_tensor.h", "keops_cuda_dots.h",   "keops_cuda_wide.h",   "keops_cuda_least.h", "keops_cuda_special.h",
+  "keops_digamma.h",     "keops_sum.h",         "keops_orders.h"};
 
 /* ---- the headers, which are part of each source ---- */
 static void free_headers(char *text[HEADERS])

@@ -32,9 +32,11 @@ enum {
   CU_MAJOR = 75,
   CU_MINOR = 76,
   CU_SINGLE_TO_DOUBLE = 87,
+  CU_MOST_SHARED = 97, /* bytes of shared memory that a block can ask for */
   /* of functions */
   CU_REGISTERS = 4,
   CU_LOCAL_BYTES = 3,
+  CU_DYNAMIC_SHARED = 8,
   CU_MEMORY_HOST = 1,
   CU_MEMORY_DEVICE = 2,
   CU_STREAM_NON_BLOCKING = 1
@@ -93,6 +95,7 @@ typedef struct nvrtc_program_ *nvrtc_program;
   DRIVER(module_unload,     cuModuleUnload,              (cu_module module))                         \
   DRIVER(module_function,   cuModuleGetFunction,         (cu_function *f, cu_module module, const char *name)) \
   DRIVER(function_attribute, cuFuncGetAttribute,         (int *value, int which, cu_function f))     \
+  DRIVER(function_set,      cuFuncSetAttribute,          (cu_function f, int which, int value))      \
   DRIVER(occupancy,         cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, cu_function f, int threads, size_t shared)) \
   DRIVER(launch,            cuLaunchKernel,              (cu_function f, unsigned gx, unsigned gy, unsigned gz, \
                                                           unsigned bx, unsigned by, unsigned bz, unsigned shared, \

@@ -103,13 +103,23 @@ static int64_t rows_of(int side, int64_t size_i, int64_t size_j)
   return side == KE_I ? size_i : side == KE_J ? size_j : 1;
 }
 
-static ke_status source_of(const ke_pass *pass, int real_bytes, int64_t size_i, int64_t size_j,
+enum { FORMS = 3 }; /* of a pass: as it is, and on tensor cores with 2 and 3 terms */
+
+/* Source of a form of a pass; NULL: it has no such form. */
+static ke_status source_of(const ke_pass *pass, int form, int real_bytes, int64_t size_i, int64_t size_j,
                            char **source, ke_error *err)
 {
   ke_cuda_tiling tiling;
+  ke_dots dots;
 
-  ke_cuda_tiling_choose(pass, real_bytes, rows_of(pass->kept, size_i, size_j),
-                        rows_of(pass->red, size_i, size_j), &tiling);
+  *source = NULL;
+  if (form == 0)
+    ke_cuda_tiling_choose(pass, real_bytes, 90, false, NULL, rows_of(pass->kept, size_i, size_j),
+                          rows_of(pass->red, size_i, size_j), &tiling);
+  else if (real_bytes == 4 && ke_dots_find(pass, &dots))
+    ke_cuda_tiling_dots(pass, &dots, form + 1, &tiling);
+  else
+    return KE_OK;
   return ke_emit_cuda(pass, &tiling, false, source, err);
 }
 
@@ -121,11 +131,13 @@ ke_status ke_cuda_source(const ke_plan *plan, int real_bytes, int64_t size_i, in
   ke_status st = KE_OK;
 
   ke_strbuf_add(&all, "");
-  for (int k = 0; k < plan->npass && st == KE_OK; k++) {
-    if (plan->pass[k].kind != KE_PASS_PAIRS) continue;
-    st = source_of(&plan->pass[k], real_bytes, size_i, size_j, &one, err);
-    if (st != KE_OK) break;
-    ke_strbuf_addf(&all, "/* pass %d */\n%s", k + 1, one);
+  for (int k = 0; k < plan->npass * FORMS && st == KE_OK; k++) {
+    const ke_pass *pass = &plan->pass[k / FORMS];
+    if (pass->kind != KE_PASS_PAIRS) continue;
+    st = source_of(pass, k % FORMS, real_bytes, size_i, size_j, &one, err);
+    if (st != KE_OK || !one) continue;
+    ke_strbuf_addf(&all, "/* pass %d%s */\n%s", k / FORMS + 1,
+                   k % FORMS == 0 ? "" : k % FORMS == 1 ? ", tensor cores, 2 terms" : ", tensor cores, 3 terms", one);
     free(one);
   }
   if (st == KE_OK && all.failed) st = ke_fail_memory(err);
@@ -146,9 +158,11 @@ ke_status ke_cuda_try(const ke_plan *plan, int real_bytes, int64_t size_i, int64
 
   *bytes = 0;
   KE_TRY(ke_cuda_nvrtc_open(settings->hint, newest, &nvrtc, err));
-  for (int k = 0; k < plan->npass; k++) {
-    if (plan->pass[k].kind != KE_PASS_PAIRS) continue;
-    KE_TRY(source_of(&plan->pass[k], real_bytes, size_i, size_j, &source, err));
+  for (int k = 0; k < plan->npass * FORMS; k++) {
+    const ke_pass *pass = &plan->pass[k / FORMS];
+    if (pass->kind != KE_PASS_PAIRS) continue;
+    KE_TRY(source_of(pass, k % FORMS, real_bytes, size_i, size_j, &source, err));
+    if (!source) continue;
     st = ke_cuda_compile(nvrtc, arch, source, settings->compile.include_dir, &image, &size, err);
     free(source);
     if (st != KE_OK) return st;

@@ -86,6 +86,8 @@ ke_status ke_cuda_describe(int number, ke_cuda_device *out, ke_error *err)
   if (driver->device_attribute(&out->double_ratio, CU_SINGLE_TO_DOUBLE, out->id) != CU_SUCCESS ||
       out->double_ratio < 1)
     out->double_ratio = 2;
+  if (driver->device_attribute(&out->most_shared, CU_MOST_SHARED, out->id) != CU_SUCCESS)
+    out->most_shared = 0;
   out->arch = 10 * major + minor;
   return KE_OK;
 }
@@ -159,11 +161,12 @@ ke_status ke_cuda_worker_of(int number, int nth, ke_cuda_worker **out, ke_error 
 }
 
 /* ---- memory ---- */
-enum { BUFFERS = 6 };
+enum { BUFFERS = 12 };
 
 static void buffers_of(ke_cuda_worker *w, ke_cuda_buffer *list[BUFFERS])
 {
-  ke_cuda_buffer *all[BUFFERS] = {&w->kept, &w->red, &w->once, &w->state, &w->fresh, &w->partial};
+  ke_cuda_buffer *all[BUFFERS] = {&w->kept, &w->red, &w->once, &w->state, &w->fresh, &w->partial,
+                                  &w->ranges, &w->kept_terms, &w->red_terms, &w->norms, &w->rest, &w->largest};
 
   for (int k = 0; k < BUFFERS; k++) list[k] = all[k];
 }

@@ -15,6 +15,7 @@ typedef struct {
   int processors;
   int double_ratio; /* single over double speed */
   size_t memory;
+  int most_shared; /* bytes of shared memory that a block can ask for */
   char name[128];
 } ke_cuda_device;
 
@@ -27,12 +28,13 @@ typedef struct {
   ke_cuda_device *device;
   int nth; /* of those of its device */
   cu_stream stream;
-  ke_cuda_buffer kept, red, once, state, fresh, partial;
+  ke_cuda_buffer kept, red, once, state, fresh, partial, ranges;
+  ke_cuda_buffer kept_terms, red_terms, norms, rest, largest; /* for tensor cores */
   char *stage[KE_CUDA_STAGES]; /* pinned, `stage_bytes` each */
   size_t stage_bytes;
   cu_event staged[KE_CUDA_STAGES];      /* the copy from or to a stage is done */
   cu_event launched[KE_CUDA_IN_FLIGHT]; /* so is a launch */
-  cu_event begin, end;                  /* with times: around the launches of a run */
+  cu_event begin, end;                  /* with times: from the first launch of a run to the last */
 } ke_cuda_worker;
 
 /* The driver with at least one device; no context is made. KE_ERR_DEVICE says what is missing, also in a

@@ -12,12 +12,13 @@ typedef struct ke_cuda_kernel {
   ke_cuda_tiling tiling;
   bool accurate;
   cu_function pairs, merge;
+  cu_function norms, split; /* where tensor cores are used */
   int blocks; /* that the device holds at a time */
 } ke_cuda_kernel;
 
-/* Within the worker's context. It lives in job->arena. */
-ke_status ke_cuda_kernel_of(const ke_pairs_job *job, const ke_cuda_worker *worker, int64_t nkept,
-                            int64_t nred, const ke_gpu_settings *settings, const ke_cuda_kernel **out,
-                            ke_error *err) KE_MUST_USE;
+/* For a tiling, within the worker's context. It lives in job->arena. */
+ke_status ke_cuda_kernel_of(const ke_pairs_job *job, const ke_cuda_worker *worker,
+                            const ke_cuda_tiling *tiling, const ke_gpu_settings *settings,
+                            const ke_cuda_kernel **out, ke_error *err) KE_MUST_USE;
 
 #endif

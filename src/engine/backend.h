@@ -56,12 +56,22 @@ size_t ke_rows_scratch(const ke_rows *rows); /* bytes, 64-aligned by the caller 
 void ke_rows_run(const ke_rows *rows, const ke_column *slots, const double *once, int64_t first,
                  int n, double *out, int64_t out_ld, void *scratch);
 
+/* ---- what rows see ---- */
+/* Which items the rows of one side see: rows [row[2c], row[2c + 1]) those of the intervals
+ * [item[2k], item[2k + 1]), slice[c - 1] <= k < slice[c] (slice[-1] is 0), in this order. Clusters of rows
+ * do not overlap; rows of none see nothing. */
+typedef struct {
+  int64_t nclusters;
+  const int64_t *row, *slice, *item;
+} ke_ranges;
+
 /* ---- a device that runs pair programs from packed data (src/cuda) ---- */
 typedef struct {
   const ke_pass *pass;
   int real_bytes;
   int64_t nkept, nred; /* >= 1 */
   const void *once;    /* real once[once_width] */
+  const ke_ranges *ranges; /* of a ranged pass, whose rows are those of `kept`; else NULL */
   void **memo;         /* the runner's own between runs; what hangs there is in `arena` */
   ke_arena *arena;
   void *data; /* of the calls below, which only the thread that runs the job may make */
@@ -106,7 +116,8 @@ typedef struct {
   int ndevice;
   double memory; /* bytes a device may be used for; 0: most of what is free */
   double launch_ms; /* that a launch may take by estimate; 0: enough for Ctrl-C to be answered soon */
-  bool accurate; /* no approximate functions in single precision */
+  double accuracy; /* relative error that is allowed in single precision */
+  bool accurate;   /* no approximate functions there */
   const char *hint; /* a folder of CUDA, or NULL */
   ke_compile_settings compile;
 } ke_gpu_settings;

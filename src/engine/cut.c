@@ -10,7 +10,7 @@ enum {
   UNIT_ROWS = 64,             /* rows of a unit, if nothing speaks against it */
   MANY_UNITS = 64,            /* units that a pass should have: items are split for that */
   UNIT_BYTES = 192 * 1024,    /* kept values and states of a unit */
-  SEGMENT_BYTES = 128 * 1024, /* items of one kernel call: they stay in cache for all rows */
+  SEGMENT_BYTES = 384 * 1024, /* items of one kernel call: they stay in cache for all rows */
   SEGMENT_NS = 2000000,       /* and its time, by an estimate that may be five times too low */
   PIECE_ITEMS = 8192,         /* items are not split into less than this, unless it takes ... */
   PIECE_NS = 100000           /* ... so long */
@@ -97,7 +97,18 @@ static ke_status take_parts(const ke_ranges *ranges, int64_t nkept, int64_t nred
 }
 
 /* ---- the cut of one part ---- */
-static int64_t most_rows(const measure *m, const ke_part *part)
+/* The largest k of the k least, or 0. Those of more items cost little more than those of few, and pieces
+ * of few items would each keep k of them: items are split last, and seldom. */
+static int32_t largest_k(const ke_pass *pass)
+{
+  int32_t k = 0;
+
+  for (int32_t q = 0; q < pass->nreduce; q++)
+    if (pass->reduce[q].kind == KE_RED_KMIN && pass->reduce[q].k > k) k = pass->reduce[q].k;
+  return k;
+}
+
+static int64_t most_rows(const measure *m, const ke_part *part, int64_t wanted)
 {
   double row_bytes = (double)m->pass->kept_width * m->real_bytes +
                      (double)m->pass->state_width * (double)sizeof(double);
@@ -105,6 +116,7 @@ static int64_t most_rows(const measure *m, const ke_part *part)
   /* where rows are cheap, more of them, for a unit has its own costs too */
   int64_t rows = row_ns * UNIT_ROWS < 2e4 ? KE_ROWS_LANES : UNIT_ROWS;
 
+  if (largest_k(m->pass)) rows = ke_max(1, ke_min(rows, part->nrows / wanted));
   return ke_max(m->R, between(UNIT_BYTES / (row_bytes + 1), 1, rows) / m->R * m->R);
 }
 
@@ -124,6 +136,7 @@ static void cut_items(const measure *m, ke_part *part, int64_t wanted)
   part->pieces = 1;
   if (part->row_units >= wanted || part->nitems <= m->T) return;
   piece = between(PIECE_NS / ((double)part->rows * m->pair_ns), m->T, PIECE_ITEMS);
+  piece = ke_max(piece, 8 * (int64_t)largest_k(m->pass));
   most = ke_max(1, part->nitems / piece);
   part->items = ke_round_up(
       ke_parts(part->nitems, ke_min(most, ke_parts(wanted, part->row_units))), m->T);
@@ -151,7 +164,7 @@ static void cut_part(const measure *m, ke_part *part)
   int64_t wanted = between(ceil(MANY_UNITS * share), 1, MANY_UNITS);
   double shrink, units;
 
-  cut_rows(m, part, most_rows(m, part));
+  cut_rows(m, part, most_rows(m, part, wanted));
   cut_items(m, part, wanted);
 
   /* Still few, and long: units of fewer rows. */

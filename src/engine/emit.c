@@ -12,7 +12,8 @@
 static bool place_ok(const ke_program *code, const ke_place *p)
 {
   switch (p->kind) {
-  case KE_AT_CONST: return true;
+  case KE_AT_CONST:
+  case KE_AT_PAIR: return true;
   case KE_AT_TEMP: return p->base >= 0 && p->base < code->ntemp;
   case KE_AT_ONCE:
   case KE_AT_KEPT:
@@ -66,6 +67,7 @@ int ke_emit_axes(const ke_emit *e, const ke_place *place)
   switch (place->kind) {
   case KE_AT_KEPT: return KE_AXIS_ROW;
   case KE_AT_RED: return KE_AXIS_LANE;
+  case KE_AT_PAIR: return KE_AXIS_BOTH;
   case KE_AT_TEMP: return e->temp[place->base].axes;
   default: return 0;
   }
@@ -221,6 +223,7 @@ void ke_emit_place(ke_emit *e, const ke_place *place)
     print_temp(e, place->base);
     return;
   case KE_AT_CONST: print_const(e, place->value); return;
+  case KE_AT_PAIR: KE_TEXT(e, "pair[r][v]"); return;
   case KE_AT_ONCE: KE_TEXT(e, "ONCE("); break;
   case KE_AT_KEPT: KE_TEXT(e, "KEPT("); break;
   default: KE_TEXT(e, "RED("); break;

@@ -14,11 +14,17 @@
 #include "backend.h"
 #include "emit.h"
 #include "emit_c.h"
+#include "keops_least.h"
 #include "op.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+enum {
+  SEEN_ITEMS = 128,     /* of a row, looked at together for the k least; */
+  SEEN_BYTES = 16 << 10 /* they stay in the first cache */
+};
 
 typedef struct {
   ke_emit e;
@@ -52,18 +58,16 @@ static const char macros[] =
     "#define ZERO_UNLESS(mask, x) ((vr)((mask) & (vi)(x)))\n";
 
 /* Merge (value, item) of the lanes into a state: the better value, the lower item where values are
- * equal. The state's items are lower than the lanes'. */
+ * equal. The state's items are lower than the lanes'. Signs are turned for the largest. */
 static const char extreme_text[] =
     "APART void %s(double *state, const long width, const vr *value, const vi *item,\n"
     "    const long long first)\n"
     "{\n"
-    "  if (!k_any(*value %c k_set((real)state[0]))) return;\n"
-    "  for (int l = 0; l < KE_W; l++) {\n"
-    "    const double x = (*value)[l], at = (double)(first + (*item)[l]);\n"
-    "    if (x %c state[0] || (x == state[0] && at < state[width])) {\n"
-    "      state[0] = x;\n"
-    "      state[width] = at;\n"
-    "    }\n"
+    "  int64_t at;\n"
+    "  const double x = %ck_least(%c*value, *item, &at);\n"
+    "  if (x %c state[0]) {\n"
+    "    state[0] = x;\n"
+    "    state[width] = (double)(first + at);\n"
     "  }\n"
     "}\n";
 
@@ -111,15 +115,17 @@ static const char kahan_text[] =
     "  }\n"
     "}\n";
 
-/* Lanes below `worst` into a heap of the k least, whose indices lie n places behind. */
-static const char least_text[] =
-    "APART void take_least(double *heap, const long k, const long n, const vr *x, vr *worst,\n"
-    "    const long long first)\n"
+/* The k least of each row and component: items seen in the last steps are looked at together, where
+ * the least of them is less than the k-th so far, and go into lists (keops_least.h), or into pools
+ * where k is large. */
+static const char seen_text[] =
+    "APART void take%d(vr *list, vi *number, double *pool, const vr *seen, const vr *low,\n"
+    "    real *worst, const int n, const long long first, const long at)\n"
     "{\n"
-    "  const vi hit = *x < *worst;\n"
-    "  for (int l = 0; l < KE_W; l++)\n"
-    "    if (hit[l]) ke_least_insert(heap, heap + n, k, (double)(*x)[l], (double)(first + l));\n"
-    "  *worst = k_set((real)heap[0]);\n"
+    "  for (int r = 0; r < R; r++)\n"
+    "    for (long k = 0; k < %d; k++, low++, worst++, seen += %d * JR, list += %d, number += %d, pool += %lld)\n"
+    "      if (k_less_bits(*low, k_set(*worst)))\n"
+    "        *worst = %s;\n"
     "}\n";
 
 /* ---- reductions ---- */
@@ -160,11 +166,11 @@ static const char *neutral(const ke_reduce *r)
   return r->kind == KE_RED_MAX ? "K(-K_INF)" : r->kind == KE_RED_MIN || r->kind == KE_RED_KMIN ? "K(K_INF)" : "0";
 }
 
-/* Names of a reduction's accumulators: values (sums, the best so far, or what one of the k least has
- * to beat), and where the best were. */
+/* Names of a reduction's accumulators: values (sums, the best so far, or the least not yet looked at),
+ * and where the best were. */
 static const char *value_name(const ke_reduce *r)
 {
-  return is_extreme(r) ? "best" : r->kind == KE_RED_KMIN ? "worst" : "sum";
+  return is_extreme(r) ? "best" : r->kind == KE_RED_KMIN ? "low" : "sum";
 }
 
 static void declare_array(kernel *k, int32_t q, const char *type, const char *name)
@@ -183,6 +189,86 @@ static void declare_array(kernel *k, int32_t q, const char *type, const char *na
   k->scratch += (int64_t)width * k->t.rows;
 }
 
+static bool has_list(const ke_reduce *r)
+{
+  return r->kind == KE_RED_KMIN && r->k <= KE_LIST_MOST;
+}
+
+/* Vectors of a list of the k least */
+static int32_t list_vectors(const kernel *k, const ke_reduce *r)
+{
+  return has_list(r) ? (r->k + k->t.lanes - 1) / k->t.lanes : 0;
+}
+
+/* Steps whose items are kept before they are looked at */
+static int depth_of(const kernel *k, const ke_reduce *r)
+{
+  const int64_t step = (int64_t)k->t.rows * k->t.vectors * k->t.vector_bytes * r->width;
+  int depth = SEEN_ITEMS / (k->t.vectors * k->t.lanes);
+
+  while (depth > 1 && depth * step > SEEN_BYTES) depth /= 2;
+  return depth > 1 ? depth : 1;
+}
+
+/* Of a larger k: a pool for each row and component */
+static int64_t pool_doubles(const ke_reduce *r)
+{
+  return has_list(r) ? 0 : KE_POOL_DOUBLES(r->k);
+}
+
+static int64_t vectors_of(const kernel *k, int64_t n, size_t size)
+{
+  return (n * (int64_t)size + k->t.vector_bytes - 1) / k->t.vector_bytes;
+}
+
+static void room(kernel *k, const char *type, const char *name, int32_t q, int64_t vectors)
+{
+  KE_LINE(&k->e, "%s *%s%d = (%s *)((vr *)task->scratch + %" PRId64 ");", type, name, q, type, k->scratch);
+  k->scratch += vectors;
+}
+
+/* function(heap, indices, k, list, numbers `more`) or (heap, indices, k, pool) in the loop of each_heap() */
+static void each_list(kernel *k, int32_t q, const char *function, const char *more)
+{
+  const ke_reduce *r = &k->pass->reduce[q];
+
+  if (!has_list(r)) {
+    KE_LINE(&k->e, "  %s(heap, heap + %" PRId64 ", %" PRId32 ", pool%d + (r * %" PRId32 "L + k) * %" PRId64 ");", function,
+            (int64_t)r->k * r->width, r->k, q, r->width, pool_doubles(r));
+    return;
+  }
+  KE_LINE(&k->e, "  %s(heap, heap + %" PRId64 ", %" PRId32 ", list%d + (r * %" PRId32 "L + k) * %" PRId32
+          ", number%d + (r * %" PRId32 "L + k) * %" PRId32 "%s);", function, (int64_t)r->k * r->width, r->k, q,
+          r->width, list_vectors(k, r), q, r->width, list_vectors(k, r), more);
+}
+
+/* Loops over the heaps of rows that are kept; the rest of a block has nothing to gain. */
+static void each_heap(kernel *k, int32_t q)
+{
+  const ke_reduce *r = &k->pass->reduce[q];
+
+  KE_LINE(&k->e, "for (int r = 0; r < live; r++) for (long k = 0; k < %" PRId32 "; k++) {", r->width);
+  KE_LINE(&k->e, "  double *heap = state + r * SW + %" PRId32 " + k * %" PRId32 ";", r->state, r->k);
+}
+
+static void declare_least(kernel *k, int32_t q)
+{
+  ke_emit *e = &k->e;
+  const ke_reduce *r = &k->pass->reduce[q];
+  const int64_t cells = (int64_t)k->t.rows * r->width, list = cells * list_vectors(k, r);
+
+  room(k, "vr", "seen", q, cells * depth_of(k, r) * k->t.vectors);
+  room(k, "vr", "list", q, list);
+  room(k, "vi", "number", q, list);
+  room(k, "double", "pool", q, vectors_of(k, cells * pool_doubles(r), sizeof(double)));
+  room(k, "real", "worst", q, vectors_of(k, cells, (size_t)k->t.real_bytes));
+  KE_LINE(e, "for (long k = 0; k < %" PRId64 "; k++) worst%d[k] = K(-K_INF);", cells, q);
+  each_heap(k, q);
+  KE_LINE(e, "  worst%d[r * %" PRId32 "L + k] = (real)heap[0];", q, r->width);
+  each_list(k, q, has_list(r) ? "ke_list_start" : "ke_pool_start", "");
+  KE_LINE(e, "}");
+}
+
 static void declare_accumulators(kernel *k, int32_t q)
 {
   ke_emit *e = &k->e;
@@ -193,13 +279,10 @@ static void declare_accumulators(kernel *k, int32_t q)
   declare_array(k, q, "vr", value_name(r));
   if (second_name(r)) declare_array(k, q, is_extreme(r) ? "vi" : "vr", second_name(r));
   KE_LINE(e, "ROWS %s%" PRId32 "%s {", loop, r->width, loop_end);
-  if (r->kind == KE_RED_KMIN)
-    KE_LINE(e, "  worst%d[r][k] = k_set(r < live ? (real)state[r * SW + %" PRId32 " + k * %" PRId32 "L] : K(-K_INF));",
-            q, r->state, r->k);
-  else
-    KE_LINE(e, "  %s%d[r][k] = k_set(%s);", value_name(r), q, neutral(r));
+  KE_LINE(e, "  %s%d[r][k] = k_set(%s);", value_name(r), q, neutral(r));
   if (second_name(r)) KE_LINE(e, "  %s%d[r][k] = (%s){0};", second_name(r), q, is_extreme(r) ? "vi" : "vr");
   KE_LINE(e, "}");
+  if (r->kind == KE_RED_KMIN) declare_least(k, q);
   if (r->kind != KE_RED_SUMEXP) return;
   KE_LINE(e, "real top%d[R];", q);
   KE_LINE(e, "vr from%d[R];", q);
@@ -239,10 +322,9 @@ static void print_accumulate(ke_emit *e, const void *data)
   if (x->masked && *neutral(r) != '0') KE_LINE(e, "x = k_select(in[v], x, k_set(%s));", neutral(r));
   if (x->masked && *neutral(r) == '0') KE_LINE(e, "x = ZERO_UNLESS(in[v], x);");
   if (r->kind == KE_RED_KMIN) {
-    KE_LINE(e, "if (K_RARE(k_any(x < worst%s)))", at);
-    KE_LINE(e, "  take_least(state + r * SW + %" PRId32 " + (%" PRId32 "%s) * %" PRId32 "L, %" PRId32
-               ", %" PRId32 "L, &x, &worst%s, (first + i) * S + v * KE_W);",
-            r->state, x->seg->out, x->seg->n > 1 ? " + k0" : "", r->k, r->k, (int32_t)((int64_t)r->k * r->width), at);
+    KE_LINE(e, "seen%d[((r * %" PRId32 "L + %" PRId32 "%s) * %d + i %% %d) * JR + v] = x;", x->q, r->width,
+            x->seg->out, x->seg->n > 1 ? " + k0" : "", depth_of(x->k, r), depth_of(x->k, r));
+    KE_LINE(e, "low%s = k_min(x, low%s);", at, at);
   } else if (r->kind == KE_RED_KAHAN) {
     KE_LINE(e, "const vr s = sum%s + x, part = s - sum%s;", at, at);
     KE_LINE(e, "rest%s += (sum%s - (s - part)) + (x - part);", at, at);
@@ -254,6 +336,27 @@ static void print_accumulate(ke_emit *e, const void *data)
   } else {
     KE_LINE(e, "sum%s += x;", at);
   }
+}
+
+/* After the last of some steps */
+static void take_least(kernel *k, int32_t q)
+{
+  ke_emit *e = &k->e;
+  const ke_reduce *r = &k->pass->reduce[q];
+  const int depth = depth_of(k, r);
+
+  KE_LINE(e, "if (i %% %d == %d || i + 1 == n) {", depth, depth - 1);
+  KE_LINE(e, "  const long start = i - i %% %d;", depth);
+  if (wide(k, q))
+    KE_LINE(e, "  const vr *x = low%d[0];", q);
+  else
+    KE_LINE(e, "  vr x[R * %" PRId32 "]; ROWS EACH(k, %" PRId32 ") x[r * %" PRId32 " + k] = low%d[r][k];", r->width,
+            r->width, r->width, q);
+  KE_LINE(e, "  take%d(list%d, number%d, pool%d, seen%d, x, worst%d, (int)(i + 1 - start) * JR,", q, q, q, q, q, q);
+  KE_LINE(e, "      (first + start) * S, start * S);");
+  KE_LINE(e, "  ROWS %s%" PRId32 "%s low%d[r][k] = k_set(K(K_INF));", wide(k, q) ? "for (long k = 0; k < " : "EACH(k, ",
+          r->width, wide(k, q) ? "; k++)" : ")", q);
+  KE_LINE(e, "}");
 }
 
 /* Copy accumulators of one component out of scratch, or back. */
@@ -418,7 +521,12 @@ static void flush(kernel *k, int32_t q)
   const ke_reduce *r = &k->pass->reduce[q];
   const bool sumexp = r->kind == KE_RED_SUMEXP;
 
-  if (r->kind == KE_RED_KMIN) return; /* is in the state */
+  if (r->kind == KE_RED_KMIN) {
+    each_heap(k, q);
+    each_list(k, q, has_list(r) ? "ke_list_finish" : "ke_pool_finish", ", first * S");
+    KE_LINE(e, "}");
+    return;
+  }
   KE_LINE(e, "{");
   e->indent++;
   if (wide(k, q)) KE_LINE(e, "vr (*x)[%" PRId32 "] = %s%d;", r->width, value_name(r), q);
@@ -484,6 +592,7 @@ static void emit_steps(kernel *k)
   for (int32_t q = 0; q < pass->nreduce; q++) {
     if (pass->reduce[q].kind == KE_RED_SUMEXP) exponentials(k, q);
     accumulate(k, q);
+    if (pass->reduce[q].kind == KE_RED_KMIN) take_least(k, q);
   }
   if (any_extreme(k)) KE_LINE(e, "item += S;");
   e->indent--;
@@ -491,6 +600,20 @@ static void emit_steps(kernel *k)
   for (int32_t q = 0; q < pass->nreduce; q++) flush(k, q);
   e->indent = 0;
   KE_LINE(e, "}");
+}
+
+static void define_take(kernel *k, int32_t q)
+{
+  const ke_reduce *r = &k->pass->reduce[q];
+  char call[80];
+
+  if (has_list(r))
+    snprintf(call, sizeof call, "ke_list_take(list, number, %d, %d, seen, n, (int)at)", (int)list_vectors(k, r),
+             (int)((r->k - 1) % k->t.lanes));
+  else
+    snprintf(call, sizeof call, "ke_pool_take(%d, pool, seen, n, first)", (int)r->k);
+  KE_LINE(&k->e, seen_text, (int)q, (int)r->width, depth_of(k, r), (int)list_vectors(k, r), (int)list_vectors(k, r),
+          (long long)pool_doubles(r), call);
 }
 
 static void emit_prelude(kernel *k)
@@ -513,11 +636,15 @@ static void emit_prelude(kernel *k)
   KE_LINE(e, "  KW = %" PRId32 ", RW = %" PRId32 ", SW = %" PRId32 " };", pass->kept_width,
           pass->red_width, pass->state_width);
   KE_LINE(e, "%s", macros);
-  if (seen[KE_RED_MIN]) KE_LINE(e, extreme_text, "least", '<', '<');
-  if (seen[KE_RED_MAX]) KE_LINE(e, extreme_text, "largest", '>', '>');
+  if (seen[KE_RED_MIN]) KE_LINE(e, extreme_text, "least", '+', '+', '<');
+  if (seen[KE_RED_MAX]) KE_LINE(e, extreme_text, "largest", '-', '-', '>');
   if (seen[KE_RED_SUMEXP]) KE_LINE(e, "%s", sumexp_text);
   if (seen[KE_RED_KAHAN]) KE_LINE(e, "%s", kahan_text);
-  if (seen[KE_RED_KMIN]) KE_LINE(e, "%s", least_text);
+  for (int32_t q = 0; q < pass->nreduce; q++) {
+    const ke_reduce *r = &pass->reduce[q];
+
+    if (r->kind == KE_RED_KMIN) define_take(k, q);
+  }
 }
 
 static const char entry_text[] =

@@ -28,7 +28,7 @@ enum {
   MOST_COMPILERS = 8,  /* remembered at a time */
   MOST_PLACES = 32,    /* left places that are remembered */
   TRIM_EVERY = 32,     /* objects made between two looks at the size of the cache */
-  PRELUDE_FILES = 6
+  PRELUDE_FILES = 7
 };
 
 typedef struct loaded {
@@ -209,8 +209,8 @@ static ke_status read_prelude(const char *const file[PRELUDE_FILES], char digest
 /* Digest of the headers that each kernel includes; read again when they changed. */
 static ke_status prelude_digest(const char *include_dir, const char **digest, ke_error *err)
 {
-  static const char *const names[PRELUDE_FILES] = {"/keops_kernel.h", "/keops_special.h", "/keops_digamma.h", "/keops_task.h",
-                                                   "/keops_least.h", "/keops_sum.h"};
+  static const char *const names[PRELUDE_FILES] = {"/keops_kernel.h", "/keops_special.h", "/keops_digamma.h", "/keops_orders.h",
+                                                   "/keops_task.h", "/keops_least.h", "/keops_sum.h"};
   known_prelude *known = &state.prelude, now = {0};
   char *file[PRELUDE_FILES] = {NULL};
   struct stat info = {0};

@@ -7,6 +7,11 @@
  * offsets. */
 #include "interp_lower.h"
 
+#include "driver.h"
+
+#include "keops_least.h"
+#include "shape.h"
+
 #include <float.h>
 
 enum {
@@ -217,13 +222,15 @@ static const ki_target *find_target(ke_isa isa, int real_bytes)
   return single ? &ke_interp_base_4 : &ke_interp_base_8;
 }
 
-static int64_t accumulator_vectors(const ki_reduce *r)
+static int64_t accumulator_vectors(const ki_reduce *r, int lanes, int real_bytes)
 {
-  const int64_t values = (int64_t)r->width * KI_ROWS;
+  const int64_t values = (int64_t)r->width * KI_ROWS, doubles = lanes * real_bytes / (int)sizeof(double);
+  const int64_t list = (r->k + lanes - 1) / lanes;
 
   switch (r->kind) {
-  case KE_RED_SUM:
-  case KE_RED_KMIN: return values;
+  case KE_RED_SUM: return values;
+  case KE_RED_KMIN:
+    return values + (r->k <= KE_LIST_MOST ? 2 * values * list : ke_parts(values * KE_POOL_DOUBLES(r->k), doubles));
   case KE_RED_SUMEXP: return values + KI_ROWS;
   default: return 2 * values;
   }
@@ -244,19 +251,20 @@ ke_status ke_interp_prepare(ke_arena *arena, const ke_pass *pass, int real_bytes
     const ke_reduce *from = &pass->reduce[r];
     reduce[r] = (ki_reduce){
         .kind = from->kind, .width = from->width, .k = from->k, .state = from->state, .acc = acc};
-    acc += accumulator_vectors(&reduce[r]);
+    acc += accumulator_vectors(&reduce[r], target->vector_bytes / real_bytes, real_bytes);
   }
   w.reduce = reduce;
   w.lanes = target->vector_bytes / real_bytes;
   KE_TRY(lower(&w, err));
   p->reduce = reduce;
   p->nreduce = pass->nreduce;
-  p->block = pass->block;
   p->state_width = pass->state_width;
   p->kept_width = pass->kept_width;
   p->red_width = pass->red_width;
   tile = choose_tile(w.nfull, pass->red_width, real_bytes);
   finish_program(&w, p, KI_ROWS, tile, real_bytes, acc);
+  p->block = (int32_t)ke_chunk_items(pass, real_bytes);
+  if (p->block < p->tile) p->block = p->tile;
   *out = (ke_kernel){.shape = {.real_bytes = real_bytes,
                                .rows = KI_ROWS,
                                .tile = p->tile,

@@ -90,7 +90,8 @@ typedef struct {
   ke_reduce_kind kind;
   int32_t width, k, state;
   /* its accumulators, in vectors. SUM: width * KI_ROWS sums; KAHAN: sums, what rounding took off
-   * them; MIN, MAX: values, indices; KMIN: the largest of the k least; SUMEXP: sums, then KI_ROWS
+   * them; MIN, MAX: values, indices; KMIN: the largest of the k least, then for a
+   * small k lists of them, [component][row][vectors], then their numbers, for a larger one pools; SUMEXP: sums, then KI_ROWS
    * vectors, of whose front m[KI_ROWS] is used */
   int64_t acc;
 } ki_reduce;
@@ -99,7 +100,7 @@ typedef struct {
   ki_instr *code;
   int32_t ncode;
   int tile;
-  int32_t block; /* items summed in the pass's precision before they go to the double state */
+  int32_t block; /* items of a chunk: accumulated before they go to the state */
   double *constant;
   int32_t nconstant;
   ki_reduce *reduce;

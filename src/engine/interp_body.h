@@ -6,6 +6,8 @@
 #include "keops_least.h"
 #include "keops_sum.h"
 
+_Static_assert((int)KI_MAX_TILE <= (int)KE_POOL_STEP, "a tile of items goes into a pool at once");
+
 #define KI_PASTE_(a, b, c) a##_##b##_##c
 #define KI_PASTE(a, b, c) KI_PASTE_(a, b, c)
 
@@ -100,31 +102,110 @@ KI_INLINE double *heap_of(const ki_env *e, const ki_reduce *reduce, int r, int64
   return e->state + (int64_t)r * e->program->state_width + reduce->state + component * reduce->k;
 }
 
+/* A small k: the component's list of row r, and its numbers */
+KI_INLINE vr *list_of(const ki_env *e, const ki_reduce *reduce, int r, int64_t component, vi **number)
+{
+  const int64_t n = KE_LIST_VECTORS(reduce->k), values = (int64_t)reduce->width * KI_ROWS;
+  vr *list = (vr *)e->base[KI_ACC] + reduce->acc + values + (component * KI_ROWS + r) * n;
+
+  *number = (vi *)(list + values * n);
+  return list;
+}
+
+/* A larger k: the component's pool of row r */
+KI_INLINE double *pool_of(const ki_env *e, const ki_reduce *reduce, int r, int64_t component)
+{
+  double *pools = (double *)((vr *)e->base[KI_ACC] + reduce->acc + (int64_t)reduce->width * KI_ROWS);
+
+  return pools + (component * KI_ROWS + r) * KE_POOL_DOUBLES(reduce->k);
+}
+
+static void start_least(const ki_env *e, const ki_reduce *reduce)
+{
+  const int64_t n = (int64_t)reduce->k * reduce->width;
+
+  for (int64_t c = 0; c < reduce->width; c++)
+    for (int r = 0; r < e->rows; r++) {
+      const double *heap = heap_of(e, reduce, r, c);
+      vi *number;
+      vr *list;
+
+      store(e->base[KI_ACC] + (reduce->acc + c * KI_ROWS + r) * KE_W, k_set((real)heap[0]));
+      if (reduce->k > KE_LIST_MOST) {
+        ke_pool_start(heap, heap + n, reduce->k, pool_of(e, reduce, r, c));
+      } else {
+        list = list_of(e, reduce, r, c, &number);
+        ke_list_start(heap, heap + n, reduce->k, list, number);
+      }
+    }
+}
+
+static void merge_least(const ki_env *e, const ki_reduce *reduce, int r, int64_t first)
+{
+  const int64_t n = (int64_t)reduce->k * reduce->width;
+
+  for (int64_t c = 0; c < reduce->width; c++) {
+    double *heap = heap_of(e, reduce, r, c);
+    vi *number;
+    vr *list;
+
+    if (reduce->k > KE_LIST_MOST) {
+      ke_pool_finish(heap, heap + n, reduce->k, pool_of(e, reduce, r, c));
+    } else {
+      list = list_of(e, reduce, r, c, &number);
+      ke_list_finish(heap, heap + n, reduce->k, list, number, first);
+    }
+  }
+}
+
+/* Lists of few vectors stay in registers. */
+KI_PRIMITIVE real take_list(vr *value, vi *number, int k, const vr *x, int n, int first)
+{
+  enum { MOST = KE_LIST_VECTORS(KE_LIST_MOST) }; /* no constant beyond it, or compilers warn */
+  const int vectors = KE_LIST_VECTORS(k), last = (k - 1) % KE_W;
+
+  switch (vectors) {
+  case 1: return ke_list_take(value, number, 1, last, x, n, first);
+  case 2: return ke_list_take(value, number, MOST < 2 ? MOST : 2, last, x, n, first);
+  case 3: return ke_list_take(value, number, MOST < 3 ? MOST : 3, last, x, n, first);
+  default: return ke_list_take(value, number, vectors, last, x, n, first);
+  }
+}
+
+/* Lanes [l0, l1) of a, n vectors, for row r: their least tells whether any is to be looked at. */
+KI_INLINE real take_least(const ki_env *e, const ki_reduce *reduce, int r, int64_t component, const vr *x, int n,
+                          real worst)
+{
+  vr least = k_set(K(K_INF)), other = least;
+  vi *number;
+  vr *list;
+
+  for (int v = 0; v < n; v += 2) {
+    least = k_min(x[v], least);
+    other = k_min(x[v + 1], other);
+  }
+  if (!K_RARE(k_less_bits(k_min(least, other), k_set(worst)))) return worst;
+  if (reduce->k > KE_LIST_MOST)
+    return ke_pool_take(reduce->k, pool_of(e, reduce, r, component), x, n, e->first + e->l0);
+  list = list_of(e, reduce, r, component, &number);
+  return take_list(list, number, reduce->k, x, n, (int)(e->start + e->l0));
+}
+
 static void run_least(const ki_env *e, const ki_instr *in, const ki_args *g)
 {
   const ki_reduce *reduce = &e->program->reduce[in->reduce];
-  const int64_t n = (int64_t)reduce->k * reduce->width;
   const int64_t component = (g->dst - e->base[KI_ACC] - reduce->acc * KE_W) / (KI_ROWS * KE_W);
+  const int n = (int)((g->l1 - g->l0) / KE_W);
+  vr masked[KI_MAX_TILE / KE_W];
 
   for (int64_t k = 0; k < g->n; k++)
     for (int r = 0; r < g->rows; r++) {
-      const real *a = g->a + k * g->a_k + r * g->a_row;
+      const vr *x = (const vr *)(g->a + k * g->a_k + r * g->a_row + g->l0);
       real *acc = g->dst + k * g->dst_k + r * g->dst_row;
-      double *heap = heap_of(e, reduce, r, component + k);
-      vr worst = load(acc);
 
-      for (int64_t l = g->l0; l < g->l1; l += KE_W) {
-        const vr x = load(a + l);
-        vi hit = x < worst;
-
-        if (g->mask) hit &= g->mask[l / KE_W];
-        if (!K_RARE(k_any(hit))) continue;
-        for (int lane = 0; lane < KE_W; lane++)
-          if (hit[lane])
-            ke_least_insert(heap, heap + n, reduce->k, (double)x[lane], (double)(e->first + l + lane));
-        worst = k_set((real)heap[0]);
-      }
-      store(acc, worst);
+      for (int v = 0; g->mask && v < n; v++)
+        masked[v] = k_select(g->mask[g->l0 / KE_W + v], x[v], k_set(K(K_INF)));
+      store(acc, k_set(take_least(e, reduce, r, component + k, g->mask ? masked : x, n, *acc)));
     }
 }
 
@@ -215,10 +296,7 @@ static void clear_accumulators(const ki_env *e)
     const vr start = k_set(kind == KE_RED_MIN ? K(K_INF) : kind == KE_RED_MAX ? K(-K_INF) : K(0));
 
     for (int64_t v = 0; v < vectors; v++) store(acc + v * KE_W, start);
-    if (kind == KE_RED_KMIN)
-      for (int64_t v = 0; v < vectors; v++)
-        if (v % KI_ROWS < e->rows)
-          store(acc + v * KE_W, k_set((real)*heap_of(e, reduce, (int)(v % KI_ROWS), v / KI_ROWS)));
+    if (kind == KE_RED_KMIN) start_least(e, reduce);
     acc += vectors * KE_W;
     if (kind == KE_RED_SUMEXP)
       for (int r = 0; r < KI_ROWS; r++) acc[r] = K(-K_INF);
@@ -235,16 +313,12 @@ static void clear_accumulators(const ki_env *e)
 static void merge_extreme(const real *acc, const real *acc_index, bool is_max, int64_t first,
                           double *value, double *index)
 {
-  const vi number = (vi)load(acc_index);
-  int best = 0;
+  int64_t at;
+  const double x = is_max ? -k_least(-load(acc), (vi)load(acc_index), &at) : k_least(load(acc), (vi)load(acc_index), &at);
 
-  for (int l = 1; l < KE_W; l++) {
-    const bool better = is_max ? acc[l] > acc[best] : acc[l] < acc[best];
-    if (better || (acc[l] == acc[best] && number[l] < number[best])) best = l;
-  }
-  if (is_max ? (double)acc[best] > *value : (double)acc[best] < *value) {
-    *value = (double)acc[best];
-    *index = (double)(first + number[best]);
+  if (is_max ? x > *value : x < *value) {
+    *value = x;
+    *index = (double)(first + at);
   }
 }
 
@@ -290,7 +364,7 @@ static void merge_row(const ki_env *e, const ki_reduce *reduce, int r, int64_t f
     break;
   case KE_RED_SUMEXP: merge_sumexp(acc, reduce->width, r, state); break;
   case KE_RED_KAHAN: merge_kahan(acc, width, r, state); break;
-  case KE_RED_KMIN: break; /* is in the state */
+  case KE_RED_KMIN: merge_least(e, reduce, r, first); break;
   }
 }
 

@@ -485,6 +485,16 @@ static bool one_pass(const builder *b, const ke_node *a, const ke_node *c)
          ke_reduction_of(a).ranged == ke_reduction_of(c).ranged;
 }
 
+/* Rounding asks for blocks only where values are added up. */
+static bool any_sum(const ke_pass *p)
+{
+  for (int32_t q = 0; q < p->nreduce; q++)
+    if (p->reduce[q].kind == KE_RED_SUM || p->reduce[q].kind == KE_RED_KAHAN ||
+        p->reduce[q].kind == KE_RED_SUMEXP)
+      return true;
+  return false;
+}
+
 static void build_passes(builder *b, int top)
 {
   const ke_node **members = take(b, (size_t)b->ncut, sizeof *members), *n;
@@ -513,6 +523,7 @@ static void build_passes(builder *b, int top)
           done[m] = 1;
         }
       build_pairs(b, p, members, count);
+      if (!any_sum(p)) p->block = KE_DIRECT_ITEMS;
     }
 }
 

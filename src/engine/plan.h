@@ -33,7 +33,8 @@ typedef enum {
   KE_AT_ONCE,  /* once[component]: the same for all lanes and rows */
   KE_AT_KEPT,  /* pair program: kept[component] of the row: the same for all lanes */
   KE_AT_RED,   /* pair program: red[component] of the item: one a lane, the same for all rows */
-  KE_AT_SLOT   /* row program: component of slot `slot`; only as source of LOAD and GATHER */
+  KE_AT_SLOT,  /* row program: component of slot `slot`; only as source of LOAD and GATHER */
+  KE_AT_PAIR   /* pair program of a GPU: what was made of the pair before (src/cuda/dots_cuda.h) */
 } ke_place_kind;
 
 enum { KE_MAX_LOOPS = 3 };

@@ -122,7 +122,52 @@ static void merge_kmin(const ke_reduce *r, double *into, const double *from)
       ke_least_insert(into + c / r->k * r->k, into + n + c / r->k * r->k, r->k, from[c], from[n + c]);
 }
 
-/* Take the largest off each heap, to the last place that is free. */
+/* Filled places to the front; how many there are. */
+static int64_t gather_filled(double *value, double *index, int64_t k)
+{
+  int64_t n = 0;
+
+  for (int64_t p = 0; p < k; p++) {
+    const double x = value[p], at = index[p];
+
+    value[p] = value[n];
+    index[p] = index[n];
+    value[n] = x;
+    index[n] = at;
+    n += at >= 0;
+  }
+  return n;
+}
+
+/* Quicksort of filled places; calls itself for the smaller part only. */
+static void sort_least(double *value, double *index, int64_t n)
+{
+  while (n > 12) {
+    const int64_t front = ke_least_split(value, index, n), rest = n - front - 1;
+
+    if (front < rest) {
+      sort_least(value, index, front);
+      value += front + 1;
+      index += front + 1;
+      n = rest;
+    } else {
+      sort_least(value + front + 1, index + front + 1, rest);
+      n = front;
+    }
+  }
+  for (int64_t p = 1; p < n; p++) {
+    const double x = value[p], at = index[p];
+    int64_t q = p;
+
+    for (; q > 0 && ke_least_after(value[q - 1], index[q - 1], x, at); q--) {
+      value[q] = value[q - 1];
+      index[q] = index[q - 1];
+    }
+    value[q] = x;
+    index[q] = at;
+  }
+}
+
 static void finish_kmin(const ke_reduce *r, double *state, double *column, int64_t ld)
 {
   int64_t n = (int64_t)r->k * r->width;
@@ -130,12 +175,10 @@ static void finish_kmin(const ke_reduce *r, double *state, double *column, int64
   for (int32_t c = 0; c < r->width; c++) {
     double *value = state + (int64_t)c * r->k, *index = value + n;
 
-    for (int32_t left = r->k; left > 0; left--) {
-      int64_t place = (int64_t)(left - 1) * r->width + c;
-
-      column[place * ld] = value[0];
-      column[(n + place) * ld] = index[0];
-      ke_least_settle(value, index, left - 1, 0, value[left - 1], index[left - 1]);
+    sort_least(value, index, gather_filled(value, index, r->k));
+    for (int64_t p = 0; p < r->k; p++) {
+      column[(p * r->width + c) * ld] = value[p];
+      column[(n + p * r->width + c) * ld] = index[p];
     }
   }
 }

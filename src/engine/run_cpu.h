@@ -9,14 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Which items the rows of one side see: rows [row[2c], row[2c + 1]) those of the intervals
- * [item[2k], item[2k + 1]), slice[c - 1] <= k < slice[c] (slice[-1] is 0), in this order. Clusters of rows
- * do not overlap; rows of none see nothing. */
-typedef struct {
-  int64_t nclusters;
-  const int64_t *row, *slice, *item;
-} ke_ranges;
-
 /* Of the two in ke_run.ranges, those of the rows of `side`; NULL if there are none. */
 static inline const ke_ranges *ke_ranges_of(const ke_ranges *both, int side)
 {

@@ -3,7 +3,7 @@
  * nothing. */
 #include "driver.h"
 
-enum { JOB_ROWS = 2048 };
+enum { JOB_ROWS = 2048, LEAST_JOB_ROWS = 16, JOB_VALUES = 1 << 15 };
 
 typedef struct {
   ke_driver *d;
@@ -15,7 +15,7 @@ typedef struct {
   size_t share;                   /* of a thread in the pool: what is held, then scratch, or a state */
 } elsewhere;
 
-/* One call of the device, cut into jobs of JOB_ROWS rows. */
+/* One call of the device, cut into jobs: fewer rows where each has many components. */
 typedef struct call {
   const elsewhere *w;
   void (*part)(const struct call *c, int64_t at, int64_t n, char *mine); /* rows [at, at + n) of it */
@@ -24,22 +24,27 @@ typedef struct call {
   double *state;
   const double *from;
   double ns; /* of a row */
+  int64_t job_rows;
 } call;
 
 static void call_job(void *data, int64_t number, int thread)
 {
   const call *c = data;
-  int64_t at = number * JOB_ROWS, n = ke_min(JOB_ROWS, c->n - at);
+  int64_t at = number * c->job_rows, n = ke_min(c->job_rows, c->n - at);
 
   c->part(c, at, n, c->w->d->pool.at + (size_t)thread * c->w->share);
   ke_team_tick(&c->w->d->team, thread, (double)n * c->ns);
 }
 
-static void share_out(call *c)
+static void share_out(call *c, int32_t width)
 {
   ke_team *team = &c->w->d->team;
-  int64_t jobs = ke_parts(c->n, JOB_ROWS);
+  int64_t jobs;
   double ns = (double)c->n * c->ns;
+
+  c->job_rows = JOB_VALUES / (width + 1);
+  c->job_rows = c->job_rows < LEAST_JOB_ROWS ? LEAST_JOB_ROWS : ke_min(c->job_rows, JOB_ROWS);
+  jobs = ke_parts(c->n, c->job_rows);
 
   if (jobs > 0)
     ke_team_run(team, ke_team_size(team, jobs, ns), jobs, ns / (double)jobs, call_job, c);
@@ -100,7 +105,7 @@ static void pack_kept(void *data, int64_t first, int64_t n, void *to, int64_t ld
   call c = {.w = w, .part = kept_part, .first = first, .n = n, .ld = ld, .to = to};
 
   c.ns = w->kept.ns + 2 * w->kept.width;
-  if (w->kept.width > 0) share_out(&c);
+  if (w->kept.width > 0) share_out(&c, w->kept.width);
 }
 
 static void pack_red(void *data, int64_t first, int64_t n, void *to, int width)
@@ -109,7 +114,7 @@ static void pack_red(void *data, int64_t first, int64_t n, void *to, int width)
   call c = {.w = w, .part = red_part, .first = first, .n = n, .ld = width, .to = to};
 
   c.ns = w->red.ns + 2 * w->red.width;
-  if (w->red.width > 0) share_out(&c);
+  if (w->red.width > 0) share_out(&c, w->red.width);
 }
 
 /* ---- states ---- */
@@ -148,7 +153,7 @@ static void finish(void *data, int64_t first, int64_t n, const double *state, in
   call c = {.w = w, .part = finish_part, .first = first, .n = n, .ld = ld, .from = state};
 
   c.ns = 5 + 2 * w->pass->state_width;
-  share_out(&c);
+  share_out(&c, w->pass->state_width);
 }
 
 static void merge(void *data, int64_t n, double *into, const double *from, int64_t ld)
@@ -157,7 +162,7 @@ static void merge(void *data, int64_t n, double *into, const double *from, int64
   call c = {.w = w, .part = merge_part, .n = n, .ld = ld, .state = into, .from = from};
 
   c.ns = 5 + 6 * w->pass->state_width;
-  share_out(&c);
+  share_out(&c, w->pass->state_width);
 }
 
 static bool stop(void *data)
@@ -202,6 +207,7 @@ ke_status ke_run_elsewhere(ke_driver *d, const ke_pass *pass, int32_t number, ke
                       .real_bytes = run->real_bytes,
                       .nkept = ke_side_rows(d, pass->kept),
                       .nred = ke_side_rows(d, pass->red),
+                      .ranges = pass->ranged ? ke_ranges_of(run->ranges, pass->kept) : NULL,
                       .memo = &run->memo[number],
                       .arena = run->memo_arena,
                       .data = &w,
@@ -213,6 +219,7 @@ ke_status ke_run_elsewhere(ke_driver *d, const ke_pass *pass, int32_t number, ke
   void *rounded;
   double *once;
 
+  if (pass->ranged && !job.ranges) return ke_fail(err, KE_ERR_INTERNAL, -1, "a pass over ranges was given none");
   w.nkept = job.nkept;
   if (job.nkept == 0) return KE_OK; /* no states to fill */
   if (job.nred == 0) return finish_empty(&w, err);

@@ -104,16 +104,22 @@ static void fit_block(const ke_pass *pass, ke_tiling *t)
   }
 }
 
+int64_t ke_chunk_items(const ke_pass *pass, int real_bytes)
+{
+  const int64_t item = (int64_t)pass->red_width * real_bytes;
+
+  return item && pass->block > CHUNK_BYTES / item ? CHUNK_BYTES / item : pass->block;
+}
+
 static void fit_tile(const ke_pass *pass, ke_tiling *t)
 {
   int64_t step = t->vectors * t->lanes, item = (int64_t)pass->red_width * t->real_bytes;
-  int64_t items = pass->block;
+  int64_t items = ke_chunk_items(pass, t->real_bytes);
 
   t->steps = 1;
   while (step * t->steps * t->real_bytes < 64) t->steps *= 2;
   while (2 * step * t->steps <= TILE_ITEMS && 2 * step * t->steps * item <= TILE_BYTES)
     t->steps *= 2;
-  if (item && items > CHUNK_BYTES / item) items = CHUNK_BYTES / item;
   t->chunk = items > step ? (int)(items / step) : 1;
 }
 

@@ -26,6 +26,10 @@ typedef struct {
 /* Choose for a pass of kind PAIRS. */
 void ke_tiling_choose(const ke_pass *pass, int real_bytes, ke_isa isa, ke_tiling *out);
 
+/* Items of a chunk, which all rows of a task pass before the next: not more than may be summed in a row,
+ * nor than stay in the second cache. At least 0. */
+int64_t ke_chunk_items(const ke_pass *pass, int real_bytes);
+
 /* Vectors that one row of a reduction accumulates, and whether they lie in scratch. */
 int64_t ke_accumulators(const ke_reduce *reduce);
 bool ke_tiling_wide(const ke_tiling *tiling, const ke_reduce *reduce);

@@ -28,6 +28,10 @@
 #undef K_WIDE_EPSILON
 #undef KEOPS_SPECIAL_H
 #undef KEOPS_DIGAMMA_H
+#undef KEOPS_ORDERS_H
+#undef K_WIDE_CONSTANT
+#undef K_WIDE_PI
+#undef K_WIDE
 #undef K_MATHS
 #undef K_FAR
 #undef K_FUSED
@@ -35,6 +39,7 @@
 #undef K_INLINE
 #undef K_INSTRUCTIONS
 #undef K_KEEP
+#undef K_LANES_UP
 #undef K_LIBM
 #undef K_LN2_HIGH
 #undef K_LN2_HIGH_4
@@ -57,6 +62,7 @@
 #undef K_STRING_
 #undef K_TAN_CORE
 #undef K_TAN_FAR
+#undef K_UP
 #undef K_WHOLE
 #undef K_WHOLE_BITS
 #undef K_WIDE_1
@@ -141,6 +147,8 @@
 #define k_i8 MATH_NAME(k_i8)
 #define k_keep MATH_NAME(k_keep)
 #define k_keep_d MATH_NAME(k_keep_d)
+#define k_least MATH_NAME(k_least)
+#define k_less_bits MATH_NAME(k_less_bits)
 #define k_lgamma MATH_NAME(k_lgamma)
 #define k_lgamma_1 MATH_NAME(k_lgamma_1)
 #define k_libm_lgamma MATH_NAME(k_libm_lgamma)

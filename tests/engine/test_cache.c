@@ -254,7 +254,7 @@ static void test_key_text(void)
 
 static void make_prelude(const char *dir, const char *comment)
 {
-  static const char *const empty[] = {"special", "digamma", "least", "sum"};
+  static const char *const empty[] = {"special", "digamma", "orders", "least", "sum"};
   char file[1000], text[400];
 
   mkdir(dir, 0700);

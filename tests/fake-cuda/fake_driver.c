@@ -34,7 +34,8 @@ int cuDeviceTotalMem_v2(size_t *n, cu_device d) { (void)d; *n = memory(); return
 int cuDeviceGetAttribute(int *value, int which, cu_device d)
 {
   (void)d;
-  *value = which == CU_MAJOR ? 9 : which == CU_MINOR ? 0 : which == CU_MULTIPROCESSORS ? 3 : 2;
+  *value = which == CU_MAJOR ? 9 : which == CU_MINOR ? 0 : which == CU_MULTIPROCESSORS ? 3
+         : which == CU_MOST_SHARED ? 100 << 10 : 2;
   return 0;
 }
 int cuDevicePrimaryCtxRetain(cu_context *c, cu_device d) { *c = (cu_context)(uintptr_t)(d + 1); return 0; }
@@ -165,7 +166,7 @@ int cuLaunchKernel(cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigne
   void *at = f;
 
   NEED_CONTEXT();
-  if (!s || gx < 1 || gy != 1 || gz != 1 || bz != 1 || bx * by < 1 || bx * by > MOST_THREADS || shared || extra)
+  if (!s || gx < 1 || gy != 1 || gz != 1 || bz != 1 || bx * by < 1 || bx * by > MOST_THREADS || extra)
     return INVALID;
   if (!stacks) stacks = malloc((size_t)STACK * MOST_THREADS);
   memcpy(&kernel, &at, sizeof kernel);
@@ -209,6 +210,7 @@ int cuModuleGetFunction(cu_function *f, cu_module m, const char *name)
   return *f ? 0 : 500;
 }
 int cuFuncGetAttribute(int *value, int which, cu_function f) { (void)which, (void)f; *value = 0; return 0; }
+int cuFuncSetAttribute(cu_function f, int which, int value) { (void)f; return which != 8 || value > 100 << 10; }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, cu_function f, int threads, size_t shared)
 {
   (void)f, (void)threads, (void)shared;

@@ -34,6 +34,22 @@ static inline double __hiloint2double(int high, int low)
 {
   return __longlong_as_double((long long)((unsigned long long)(unsigned)high << 32 | (unsigned)low));
 }
+static inline unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
+static inline float __uint_as_float(unsigned u) { float x; memcpy(&x, &u, 4); return x; }
+static inline unsigned atomicMax(unsigned *at, unsigned x) { const unsigned old = *at; if (x > old) *at = x; return old; }
+static inline bool __syncthreads_or(bool x)
+{
+  static bool any;
+
+  any = false;
+  fake_sync();
+  if (x) any = true;
+  fake_sync();
+  x = any;
+  fake_sync();
+  return x;
+}
+static inline double __dmul_rn(double a, double b) { return a * b; }
 static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 static inline double rsqrt(double x) { return 1 / sqrt(x); }
 

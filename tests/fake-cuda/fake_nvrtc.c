@@ -44,7 +44,11 @@ int nvrtcCreateProgram(program **out, const char *source, const char *name, int 
   return put(p->dir, "kernel.cpp", "#include \"fake_kernel.h\"\n#include \"kernel.cu\"\n",
              "extern \"C\" void fake_ke_pairs(void **a)\n"
              "{ ke_pairs(*(const ke_cuda_task *)a[0], *(const ke_once *)a[1]); }\n"
-             "extern \"C\" void fake_ke_merge(void **a) { ke_merge(*(const ke_cuda_task *)a[0]); }\n") ||
+             "extern \"C\" void fake_ke_merge(void **a) { ke_merge(*(const ke_cuda_task *)a[0]); }\n"
+             "#if KE_DOTS\n"
+             "extern \"C\" void fake_ke_norms(void **a) { ke_norms(*(const ke_cuda_split *)a[0]); }\n"
+             "extern \"C\" void fake_ke_split(void **a) { ke_split(*(const ke_cuda_split *)a[0]); }\n"
+             "#endif\n") ||
          put(p->dir, "kernel.cu", source, "");
 }
 

@@ -159,3 +159,14 @@ expect_child <- function(code, ...) {
   }
   invisible(child)
 }
+
+# By how many MB `code` raises the peak memory of a fresh session in which `before` has run.
+peak_growth <- function(before, code) {
+  testthat::skip_if_not(file.exists("/proc/self/status"), "peak memory is read from /proc")
+  child <- expect_child(c(
+    "library(keops)",
+    'peak <- function() as.numeric(gsub("[^0-9]", "", grep("VmHWM", readLines("/proc/self/status"), value = TRUE))) / 1024',
+    before, "start <- peak()", code, 'cat("grown by", peak() - start, "MB\\n")'
+  ))
+  as.numeric(sub("grown by ([0-9.]+) MB", "\\1", grep("^grown by", child$out, value = TRUE)))
+}

@@ -149,3 +149,50 @@ test_that("G04: gradients of half of m'Km in points and weights, and the Hessian
   expect_equal(sum(second(c("x", "y")) * u), ref_slope(function(h) sum(dx(x + h * u, m))), tolerance = 1e-5)
   expect_equal(sum(second(c("m", "n")) * u), ref_slope(function(h) sum(dx(x, m + h * u))), tolerance = 1e-5)
 })
+
+test_that("T01: many columns of points, and many right-hand sides", {
+  set.seed(11)
+  x <- matrix(runif(150 * 700), 150)
+  y <- matrix(runif(210 * 700), 210)
+  b <- matrix(rnorm(420), 210)
+  d2 <- outer(rowSums(x^2), rowSums(y^2), "+") - 2 * tcrossprod(x, y)
+  u <- matrix(runif(90 * 3), 90)
+  v <- matrix(runif(120 * 3), 120)
+  w <- matrix(rnorm(120 * 256), 120)
+  k <- exp(-(outer(rowSums(u^2), rowSums(v^2), "+") - 2 * tcrossprod(u, v)))
+  each_backend(function(backend, precision) {
+    wide <- c("x=Vi(700)", "y=Vj(700)", "b=Vj(2)")
+    expect_close(keops_kernel("Sum_Reduction((x|y)*b,1)", wide)(list(x, y, b)), tcrossprod(x, y) %*% b, tol(precision), scale = 1e4)
+    expect_close(keops_kernel("Sum_Reduction(Exp(-SqDist(x,y)/200)*b,1)", wide)(list(x, y, b)), exp(-d2 / 200) %*% b, tol(precision), scale = 100)
+    thin <- keops_kernel("Sum_Reduction(Exp(-SqDist(x,y))*b,1)", c("x=Vi(3)", "y=Vj(3)", "b=Vj(256)"))
+    expect_close(thin(list(u, v, w)), k %*% w, tol(precision), scale = 50)
+  })
+})
+
+test_that("T03: densities and nearest neighbours among 100000 points, the last of them too", {
+  set.seed(3)
+  n <- 100000L
+  y <- matrix(runif(3 * n), n)
+  rows <- c(1:20, n - 19:0)
+  d2 <- vapply(rows, function(i) colSums((t(y) - y[i, ])^2), numeric(n))
+  each_backend(function(backend, precision) {
+    density <- keops_kernel("Sum_Reduction(Exp(-g*SqDist(x,y)),1)", c("x=Vi(3)", "y=Vj(3)", "g=Pm(1)"))
+    expect_close(density(list(y[rows, ], y, 50)), cbind(colSums(exp(-50 * d2)), deparse.level = 0), tol(precision), scale = n / 10)
+    nearest <- keops_kernel("ArgKMin_Reduction(SqDist(x,y),2,1)", c("x=Vi(3)", "y=Vj(3)"))(list(y[rows, ], y))
+    expect_identical(as.integer(nearest[, 1]), rows) # itself
+    expect_identical(as.integer(nearest[, 2]), vapply(seq_along(rows), function(r) order(d2[, r])[2], 1L))
+  })
+})
+
+test_that("T04: 100 points against 75000 are the same for any number of threads", {
+  set.seed(4)
+  x <- matrix(runif(300), 100)
+  y <- matrix(runif(225000), 75000)
+  each_backend(function(backend, precision) {
+    op <- keops_kernel("Sum_Reduction(Exp(-SqDist(x,y)),1)", c("x=Vi(3)", "y=Vj(3)"))
+    answer <- op(list(x, y), threads = 1)
+    for (threads in c(2, 4, 16)) expect_identical(op(list(x, y), threads = threads), answer, label = paste(threads, "threads"))
+    expect_identical(op(list(x, y)), answer)
+    expect_close(answer[7, , drop = FALSE], matrix(sum(exp(-colSums((t(y) - x[7, ])^2)))), tol(precision), scale = 75000)
+  }, gpu = FALSE)
+})

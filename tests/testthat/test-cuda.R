@@ -8,20 +8,23 @@ skip_without_nvrtc <- function() {
   skip_if(nzchar(Sys.getenv("FAKE_CUDA")), "NVRTC is a fake: it compiles in the other tests")
 }
 
-# Bytes of the cubin. Reductions that differ only in how they finish, and many sizes, have one source: it is compiled once.
+# Bytes of a formula's kernels as NVRTC compiles them. Many formulas and sizes share a source: each is compiled once.
 cuda_bytes <- local({
   known <- list()
-  function(formula, args, precision, m = 1e5, n = 1e5) {
-    handle <- keops:::engine_formula(formula, args)$handle
-    source <- paste("source", keops:::engine_cuda_source(handle, precision, m, n)) # no kernel: no name
-    if (is.null(known[[source]])) known[[source]] <<- keops:::engine_cuda_source(handle, precision, m, n, arch = 90L)
+  function(formula, args, precision, m = 1e5, n = 1e5, ranged = FALSE) {
+    handle <- keops:::engine_formula(formula, args, ranged = ranged)$handle
+    source <- keops:::engine_cuda_source(handle, precision, m, n)
+    if (!nzchar(source)) return(0)
+    if (is.null(known[[source]])) {
+      known[[source]] <<- keops:::engine_cuda_source(handle, precision, m, n, arch = 90L)
+    }
     known[[source]]
   }
 })
 
-not_on_gpus <- c("Polygamma", "BesselK", "Matern")
 gpu_reductions <- c("Sum", "Min", "Max", "ArgMin", "ArgMax", "Min_ArgMin", "Max_ArgMax", "LogSumExp", "LogSumExpWeight",
-                    "SumSoftMaxWeight", "SoftMax", "Max_SumShiftExp", "Max_SumShiftExpWeight")
+                    "SumSoftMaxWeight", "SoftMax", "Max_SumShiftExp", "Max_SumShiftExpWeight", "KMin", "ArgKMin",
+                    "KMin_ArgKMin")
 
 # A gradient that is zero has no kernel.
 expect_compiles <- function(formula, args, ..., zero = FALSE) {
@@ -37,28 +40,14 @@ test_that("NVRTC compiles every operation and its gradient", {
   args <- c("a=Vi(1)", "b=Vj(1)", "c=Vj(1)", "e=Vi(1)")
   operands <- c("a+b", "a+b,b", "a+b,b,c")
   for (arity in 1:3) {
-    names <- setdiff(ops$name[scalar & ops$arity == arity], not_on_gpus)
-    for (some in split(names, (seq_along(names) - 1) %/% 6)) {
+    names <- ops$name[scalar & ops$arity == arity]
+    for (some in split(names, (seq_along(names) - 1) %/% 12)) {
       sum <- paste(sprintf("%s(%s)", some, operands[arity]), collapse = "+")
       for (precision in c("single", "double")) expect_compiles(sprintf("Sum_Reduction(%s,1)", sum), args, precision)
       if ("Digamma" %in% some) sum <- sub("Digamma(a+b)", "b", sum, fixed = TRUE) # its derivative is Polygamma
       expect_compiles(sprintf("Grad(Sum_Reduction(%s,1),a,e)", sum), args, "single", zero = TRUE)
     }
   }
-})
-
-test_that("what GPUs do not have yet is refused, not compiled", {
-  skip_without_nvrtc()
-  refused <- function(text, args = c("x=Vi(1)", "y=Vj(1)")) {
-    e <- tryCatch(cuda_bytes(text, args, "double"), error = identity)
-    expect_s3_class(e, "keops_error_device")
-    expect_match(conditionMessage(e), "not available on GPUs", label = text)
-  }
-  for (name in not_on_gpus) {
-    refused(sprintf("Sum_Reduction(%s(x+y%s),1)", name, if (name == "Matern") ",1.5,0" else ",1"))
-  }
-  refused("Grad(Sum_Reduction(Digamma(x+y),1),x,x)")
-  for (name in setdiff(keops:::engine_reductions(), c(gpu_reductions, "Zero"))) refused(sprintf("%s_Reduction(x*y,2,1)", name))
 })
 
 test_that("NVRTC compiles every operation that moves or packs components", {
@@ -80,21 +69,32 @@ test_that("NVRTC compiles every operation that moves or packs components", {
 test_that("NVRTC compiles every reduction in every shape of kernel", {
   skip_without_nvrtc()
   shapes <- list(c(1, 1e5), c(20, 1e5), c(1000, 1000), c(1e4, 1e4), c(1e5, 1e5))
+  expect_setequal(gpu_reductions, setdiff(keops:::engine_reductions(), "Zero"))
   for (name in gpu_reductions) {
-    every <- name %in% c("Sum", "LogSumExp", "ArgMin")
-    for (dim in c(3, 40, 60)) {
+    every <- name %in% c("Sum", "LogSumExp", "ArgMin", "ArgKMin")
+    for (dim in c(3, 60)) {
       args <- sprintf(c("x=Vi(%d)", "y=Vj(%d)"), dim)
-      formula <- sprintf(if (grepl("Weight|SoftMax", name)) "%s_Reduction(SqDist(x,y),y,1)" else "%s_Reduction(SqDist(x,y),1)", name)
-      # 60 columns unroll to seconds of compiling in double
-      if (dim < 60 || name == "Sum") expect_compiles(formula, args, "double")
-      if (dim == 40) next
+      more <- if (grepl("Weight|SoftMax", name)) ",y" else if (grepl("KMin", name)) ",10" else ""
+      formula <- sprintf("%s_Reduction(SqDist(x,y)%s,1)", name, more)
+      # loops over components are the same for weights as without, and slow to compile in double
+      if (dim == 3 || !grepl("Weight|SoftMax", name)) expect_compiles(formula, args, "double")
       for (shape in if (every && dim == 3) shapes else shapes[5]) {
         expect_compiles(formula, args, "single", shape[1], shape[2])
       }
     }
   }
-  for (wide in c("Sum_Reduction(Exp(-SqDist(x,y))*b,1)", "Min_Reduction(SqDist(x,y)*b,1)")) {
+  for (wide in c("Sum_Reduction(Exp(-SqDist(x,y))*b,1)", "Min_Reduction(SqDist(x,y)*b,1)", "KMin_Reduction(SqDist(x,y)*b,4,1)",
+                 "KMin_Reduction(SqDist(x,y),100,1)", "KMin_Reduction(x*y,7,1)")) {
     for (shape in shapes) expect_compiles(wide, c("x=Vi(3)", "y=Vj(3)", "b=Vj(100)"), "single", shape[1], shape[2])
+  }
+})
+
+test_that("NVRTC compiles every reduction over ranges", {
+  skip_without_nvrtc()
+  for (name in gpu_reductions) {
+    more <- if (grepl("Weight|SoftMax", name)) ",y" else if (grepl("KMin", name)) ",100" else ""
+    formula <- sprintf("%s_Reduction(SqDist(x,y)%s,1)", name, more)
+    expect_compiles(formula, c("x=Vi(3)", "y=Vj(3)"), "single", m = 500, n = 500, ranged = TRUE)
   }
 })
 
@@ -120,7 +120,9 @@ cuda_formulas <- c(
   lse = "LogSumExp_Reduction(-SqDist(x,y)*b,1)",
   min = "Min_Reduction(SqDist(x,y)-b,1)",
   arg = "ArgMax_Reduction(Floor(8*Sin(Elem(x,0)-y)),1)",
-  param = "Grad(Sum_Reduction(Exp(-g*SqDist(x,y))*b,1),g,e)"
+  param = "Grad(Sum_Reduction(Exp(-g*SqDist(x,y))*b,1),g,e)",
+  few = "KMin_ArgKMin_Reduction(Floor(6*SqDist(x,y)),7,1)",
+  many = "KMin_Reduction(SqDist(x,y)*Extract(w,0,2),70,1)"
 )
 cuda_args <- c("x=Vi(3)", "y=Vj(3)", "b=Vj(1)", "g=Pm(1)", "e=Vi(1)", "w=Vj(30)", "u=Vi(30)")
 cuda_data <- function(m, n) {
@@ -133,15 +135,16 @@ expect_as_on_cpu <- function(options, shapes, which = names(cuda_formulas)) {
   for (name in which) for (shape in shapes) for (precision in c("double", "single")) {
     op <- keops_kernel(cuda_formulas[[name]], cuda_args, precision = precision)
     data <- cuda_data(shape[1], shape[2])
-    reference <- op(data, device = "cpu", backend = "interpreted")
-    out <- with_options(options, op(data))
+    reference <- flat(op(data, device = "cpu", backend = "interpreted"))
+    out <- with_options(options, flat(op(data)))
     label <- sprintf("%s, %d x %d, %s", name, shape[1], shape[2], precision)
-    if (name == "arg" && precision == "single") {
-      expect_gt(mean(out == reference), 0.99, label = label) # values near a whole number may fall either way
+    if (name %in% c("arg", "few") && precision == "single") {
+      expect_gt(mean(out == reference, na.rm = TRUE), 0.99, label = label) # values near a whole number may fall either way
     } else {
-      expect_close(out, reference, tol(precision), scale = max(1, abs(reference)), label = label)
+      scale <- max(1, abs(reference[is.finite(reference)]))
+      expect_close(out, reference, tol(precision), scale = scale, label = label)
     }
-    expect_identical(with_options(options, op(data)), out, label = paste(label, "again"))
+    expect_identical(with_options(options, flat(op(data))), out, label = paste(label, "again"))
   }
 }
 
@@ -153,24 +156,140 @@ test_that("every shape of kernel gives the CPU's answers", {
   expect_as_on_cpu(on_gpu, list(c(1, 1), c(1, 5000), c(7, 1300), c(60, 33), c(2100, 300), c(2500, 1)))
 })
 
+# Sizes from which tensor cores are taken; tiles are not all whole ones.
+test_that("tensor cores give the CPU's answers: products of components, sums of columns", {
+  skip_without_gpu()
+  set.seed(11)
+  m <- 1100
+  n <- 1000
+  x <- draw(m, 20, 0, 1)
+  y <- draw(n, 20, 0, 1)
+  b <- draw(n, 24, -1, 1)
+  args <- c("x=Vi(20)", "y=Vj(20)", "b=Vj(24)", "g=Pm(1)", "c=Vj(1)", "u=Vi(2)", "v=Vj(2)")
+  data <- list(x, y, b, 0.3, b[, 1], x[, 1:2], y[, 1:2])
+  close <- function(formula, data, label, options = on_gpu, tolerance = 1e-5) {
+    op <- keops_kernel(formula, args, precision = "single")
+    exact <- op(data, device = "cpu", precision = "double")
+    out <- with_options(options, op(data))
+    expect_identical(is.finite(out), is.finite(exact), label = label)
+    expect_identical(out[!is.finite(out)], exact[!is.finite(exact)], label = label)
+    seen <- is.finite(exact)
+    expect_lt(sqrt(sum((out[seen] - exact[seen])^2) / sum(exact[seen]^2)), tolerance, label = label)
+  }
+  distance <- "Sum_Reduction(Exp(-g*SqDist(x,y))*c,1)"
+  wide <- "Sum_Reduction(Exp(-g*SqDist(u,v))*b,1)"
+  close(distance, data, "distances", tolerance = 2e-6)
+  close("LogSumExp_Reduction(g*(x|y)-c,1)", data, "products", tolerance = 2e-6)
+  close("ArgMax_Reduction(Round(4*(x|y),0)+0*c,1)", data, "largest of ties", tolerance = 1e-3)
+  close(wide, data, "columns", tolerance = 2e-6)
+  close(distance, data, "in slices", c(on_gpu, keops.gpu_memory = 9e4))
+  close(wide, data, "columns in slices", c(on_gpu, keops.gpu_memory = 9e4))
+  # points far apart for the bandwidth: lengths would swamp the distances
+  near <- replace(data, c(2, 4), list(x[seq_len(n), ] + draw(n, 20, -0.01, 0.01), 600))
+  close(distance, near, "narrow", tolerance = 5e-6)
+  far <- replace(near, 1:2, list(x + 1e4, near[[2]] + 1e4)) # centred before
+  expect_lt(max(abs(keops_kernel(distance, args, precision = "single", device = "gpu")(far) -
+                      keops_kernel(distance, args, precision = "single", device = "cpu")(far))), 1e-4)
+  # Inf and NaN
+  x[3, 2] <- Inf
+  x[700, 1] <- NaN
+  b[17, 5] <- -Inf
+  b[900, 12] <- 3e38
+  close(distance, replace(data, 1, list(x)), "points that are not finite")
+  close(wide, replace(data, 3, list(b)), "columns that are not finite")
+  twins <- replace(data, 6, list(rbind(data[[7]][1:50, ], data[[6]][51:m, ])))
+  close("Sum_Reduction(b/SqDist(u,v),1)", twins, "factors that are not finite")
+  close("Sum_Reduction(Exp(g*SqDist(x,y))*c,1)", data, "a scale above 0")
+})
+
 test_that("work split into short launches gives the same", {
   skip_without_gpu()
   set.seed(2)
-  expect_as_on_cpu(c(on_gpu, keops.gpu_launch = 1e-6), list(c(3000, 600), c(10, 5000)), c("sum", "wide", "long", "lse", "arg"))
+  expect_as_on_cpu(c(on_gpu, keops.gpu_launch = 1e-6), list(c(3000, 600), c(10, 5000)), c("sum", "wide", "long", "lse", "arg", "few", "many"))
 })
 
 test_that("data larger than the memory allowed go through it in slices", {
   skip_without_gpu()
   set.seed(3)
-  expect_as_on_cpu(c(on_gpu, keops.gpu_memory = 60000), list(c(6000, 700), c(20, 9000)), c("sum", "lse", "arg"))
+  expect_as_on_cpu(c(on_gpu, keops.gpu_memory = 60000), list(c(6000, 700), c(20, 9000)), c("sum", "lse", "arg", "few"))
+  expect_as_on_cpu(c(on_gpu, keops.gpu_memory = 60000), list(c(300, 700), c(20, 9000)), "many")
 })
 
 test_that("one device named twice works like two: rows are split, or items where rows are few", {
   skip_without_gpu()
   set.seed(4)
   both <- list(keops.device = c("gpu:0", "gpu:0"))
-  expect_as_on_cpu(both, list(c(9000, 200), c(9, 9000), c(1, 1)), c("sum", "down", "lse", "arg", "param"))
+  expect_as_on_cpu(both, list(c(9000, 200), c(9, 9000), c(1, 1)), c("sum", "down", "lse", "arg", "param", "few"))
   expect_as_on_cpu(c(both, keops.gpu_memory = 60000), list(c(9000, 700), c(9, 9000)), c("sum", "lse"))
+})
+
+# Clusters of 1 to `most` rows that see about a share `p` of those of the other side; some see nothing.
+cuda_ranges <- function(m, n, most, p) {
+  labels <- function(n) rep(seq_len(n), sample(most, n, replace = TRUE))[seq_len(n)]
+  i <- labels(m)
+  j <- labels(n)
+  keep <- matrix(runif(max(i) * max(j)) < p, max(i))
+  if (nrow(keep) > 2) keep[2, ] <- FALSE
+  keops_ranges(i, j, keep)
+}
+
+range_formulas <- c(cuda_formulas[c("sum", "wide", "down", "lse", "min", "param", "many")],
+                    few = "KMin_ArgKMin_Reduction(SqDist(x,y),5,0)",
+                    grad = "Grad(LogSumExp_Reduction(-SqDist(x,y)*b,1),y,e)",
+                    second = "Grad(Grad(Sum_Reduction(Exp(-SqDist(x,y))*b,1),y,e),x,y)",
+                    count = "Sum_Reduction(1,0)")
+
+test_that("ranges give the CPU's answers: in slices, short launches and on two devices too", {
+  skip_without_gpu()
+  set.seed(6)
+  ways <- list(list(), list(keops.gpu_launch = 1e-6), list(keops.gpu_memory = 60000),
+               list(keops.device = c("gpu:0", "gpu:0")))
+  shapes <- list(list(90, 700, 40, 0.4), list(5000, 300, 700, 0.5), list(12, 9000, 300, 0.3))
+  for (way in ways) for (shape in shapes) {
+    m <- shape[[1]]
+    n <- shape[[2]]
+    data <- cuda_data(m, n)
+    ranges <- do.call(cuda_ranges, shape)
+    for (name in if (length(way)) c("sum", "min", "few") else names(range_formulas)) {
+      for (precision in c("double", "single")) {
+        op <- keops_kernel(range_formulas[[name]], cuda_args, precision = precision)
+        reference <- flat(op(data, ranges = ranges, device = "cpu", backend = "interpreted"))
+        out <- with_options(modifyList(on_gpu, way), flat(op(data, ranges = ranges)))
+        expect_close(out, reference, tol(precision), scale = max(1, abs(reference[is.finite(reference)])),
+                     label = sprintf("%s, %d x %d, %s, %s", name, m, n, precision, toString(names(way))))
+      }
+    }
+  }
+})
+
+test_that("functions with an order are the CPU's to a few units of the last place, in any order", {
+  skip_without_gpu()
+  set.seed(7)
+  grid <- expand.grid(x = c(1e-300, 1e-20, 0.01, 0.7, 1.99, 2, 2.5, 30, 700, 11000), n = c(0, 0.3, 0.5, 1, 2.5, 7, 33.3, 150, 999.5))
+  grid <- rbind(grid, data.frame(x = exp(runif(300, -7, 5)), n = runif(300, 0, 8)))
+  whole <- transform(grid, n = floor(n))
+  left <- transform(whole, x = -x - 0.3, n = 2 * pmin(floor(n / 2), 4) + 1) # odd orders have no zeros there
+  edges <- expand.grid(x = c(0, -0.5, -1, Inf, -Inf, NaN), n = c(0, 1, 2, 1.5, -1, 2000, NaN))
+  run <- function(text, at, ...) {
+    keops_kernel(sprintf("Sum_Reduction(%s,1)", text), c("x=Vi(1)", "n=Vi(1)", "z=Vj(1)"), ...)(list(at$x, at$n, 1))
+  }
+  expect_few_ulp <- function(text, at) {
+    for (precision in c("double", "single")) {
+      reference <- run(text, at, precision = precision, backend = "interpreted")
+      out <- run(text, at, precision = precision, device = "gpu")
+      few <- (if (precision == "double") 4 * 2^-52 else 2 * 2^-23) * abs(reference)
+      tiny <- if (precision == "double") 2^-1070 else 2^-125
+      same <- is.nan(out) == is.nan(reference) & (is.nan(out) | out == reference | abs(out - reference) <= few + tiny)
+      bad <- which(!same)[seq_len(min(3, sum(!same)))]
+      expect_true(all(same), label = paste(text, precision, toString(sprintf(
+        "%.17g, %.17g: %.17g is not %.17g", at$x[bad], at$n[bad], out[bad], reference[bad]))))
+    }
+  }
+  for (at in list(grid, edges)) {
+    expect_few_ulp("BesselK(x*z,n)", at)
+    for (m in 0:2) expect_few_ulp(sprintf("Matern(x*z,n,%d)", m), at)
+  }
+  for (at in list(whole, left, edges[edges$x != -0.5 | edges$n != 2, ])) expect_few_ulp("Polygamma(x*z,n)", at)
 })
 
 test_that("no items, no rows", {

@@ -170,30 +170,40 @@ test_that("P02: latent and response at the data", {
 test_that("P03: repeated places need noise, and are named without", {
   x <- c(0, 0, 1)
   y <- c(1, 3, 5)
-  fit <- keops_gp(x, y, kernel = "gaussian", range = 1, variance = 1, nugget = 0.01, mean = 0)
-  expect_equal(predict(fit, c(0, 1, 0.5)), c(2.007823697, 4.941098392, 3.817170984), tolerance = 1e-9)
-  expect_equal(predict(keops_gp(x, y, kernel = "gaussian", range = 1, variance = 1, noise = rep(0.01, 3), mean = 0), 0.5), 3.817170984, tolerance = 1e-9)
-  e <- expect_error(keops_gp(x, y, kernel = "gaussian", range = 1, variance = 1, nugget = 0, mean = 0), class = "keops_error_singular")
-  expect_match(conditionMessage(e), "rows 1 and 2.*nugget")
-  expect_identical(e$rows, 1:2)
+  for (solver in c("cholesky", "cg")) {
+    fixed <- function(...) keops_gp(x, y, kernel = "gaussian", range = 1, variance = 1, mean = 0, solver = solver, ...)
+    expect_equal(predict(fixed(nugget = 0.01), c(0, 1, 0.5)), c(2.007823697, 4.941098392, 3.817170984), tolerance = 1e-9)
+    expect_equal(predict(fixed(noise = rep(0.01, 3)), 0.5), 3.817170984, tolerance = 1e-9)
+    e <- expect_error(fixed(nugget = 0), class = "keops_error_singular")
+    expect_match(conditionMessage(e), "rows 1 and 2.*nugget")
+    expect_identical(e$rows, 1:2)
+  }
 })
 
 test_that("P05: a dense grid without noise is interpolated with a jitter that is reported", {
   x <- seq(-5, 5, .2)
-  fit <- keops_gp(x, sin(x), kernel = "gaussian", range = 1, variance = 1, nugget = 0, mean = 0)
-  p <- predict(fit, x, se.fit = TRUE)
-  expect_lt(max(abs(p$fit - sin(x))), 1e-3)
-  expect_true(all(p$se.fit >= 0 & p$se.fit <= 1))
-  expect_gt(fit$solver$jitter, 0)
-  expect_lt(fit$solver$jitter, 1e-5)
-  expect_output(print(fit), "jitter")
+  for (solver in c("cholesky", "cg")) {
+    fit <- keops_gp(x, sin(x), kernel = "gaussian", range = 1, variance = 1, nugget = 0, mean = 0, solver = solver)
+    p <- predict(fit, x, se.fit = TRUE)
+    expect_lt(max(abs(p$fit - sin(x))), 1e-3)
+    expect_true(all(p$se.fit >= 0 & p$se.fit <= 1))
+    expect_gt(fit$solver$jitter, 0)
+    expect_lt(fit$solver$jitter, 1e-5)
+    expect_output(print(fit), "jitter")
+  }
+  # too few steps are said
+  w <- expect_warning(fit <- keops_gp(x, cos(40 * x), kernel = "matern32", range = 1, variance = 1, nugget = 1e-4, solver = "cg",
+                                      control = keops_gp_control(cg_maxit = 1, cg_rank = 1)), class = "keops_warning_convergence")
+  expect_match(conditionMessage(w), "stopped after 1 steps.*cg_maxit")
+  expect_false(fit$solver$converged)
+  expect_output(print(fit), "not converged")
 })
 
 test_that("P06: deviations at the data and beside them are small and finite without noise", {
   set.seed(3)
   x <- matrix(runif(60), 30)
-  for (kernel in c("gaussian", "matern52", "exponential")) {
-    fit <- keops_gp(x, sin(5 * x[, 1]), kernel = kernel, range = 0.4, variance = 2, nugget = 0)
+  for (kernel in c("gaussian", "matern52", "exponential")) for (solver in c("cholesky", "cg")) {
+    fit <- keops_gp(x, sin(5 * x[, 1]), kernel = kernel, range = 0.4, variance = 2, nugget = 0, solver = solver)
     at <- predict(fit, x, se.fit = TRUE)$se.fit
     expect_true(all(is.finite(at) & at >= 0 & at < 1e-4 * sqrt(2)), label = kernel)
     near <- predict(fit, x + 1e-9, se.fit = TRUE)$se.fit
@@ -208,6 +218,10 @@ test_that("P08: columns of new data are found by name, missing ones named", {
   right <- predict(fit, new)
   expect_equal(predict(fit, new[2:1]), right)
   expect_equal(predict(fit, cbind(new, c = "text")), right)
+  for (bad in list(factor("u"), "1")) {
+    e <- expect_error(predict(fit, data.frame(a = bad, b = 1)), class = "keops_error_input")
+    expect_match(conditionMessage(e), "`newdata`: found a column `a` of type (factor|character); expected numeric")
+  }
   e <- expect_error(predict(fit, new["a"]), class = "keops_error_input")
   expect_match(conditionMessage(e), "`b`")
   by_matrix <- keops_gp(gp_x, gp_y, range = 0.3, variance = 1, nugget = 0.01)
@@ -305,8 +319,15 @@ test_that("P14: many new points are predicted in blocks", {
   part <- predict(fit, new[at, ], se.fit = TRUE)
   expect_equal(whole$fit[at], part$fit)
   expect_equal(whole$se.fit[at], part$se.fit)
-  big <- predict(fit, new[rep(1:30000, 9)[1:256562], ], se.fit = TRUE)
-  expect_equal(big$se.fit[1:30000], whole$se.fit)
+  grown <- peak_growth("
+    set.seed(6)
+    x <- matrix(runif(400), 200)
+    fit <- keops_gp(x, sin(6 * x[, 1]), range = 0.3, variance = 1, nugget = 0.01)
+    new <- matrix(runif(2 * 256562), 256562)
+  ", "
+    p <- predict(fit, new, se.fit = TRUE)
+  ")
+  expect_lt(grown, 500)
 })
 
 test_that("P15: one column, one new row, one row of data", {
@@ -317,6 +338,8 @@ test_that("P15: one column, one new row, one row of data", {
   one <- keops_gp(matrix(c(1, 2), 1), 5, range = 1, variance = 1, nugget = 0.1)
   expect_equal(predict(one, matrix(c(1, 2), 1)), 5)
   expect_length(predict(fit, numeric(), trend = matrix(0, 0, 1)), 0)
+  two <- suppressWarnings(keops_gp(1:2, c(1, 3)))
+  expect_true(all(is.finite(unlist(predict(two, 1.5, se.fit = TRUE)[1:2]))))
   known <- keops_gp(1, 2, mean = 0, range = 1, variance = 1, nugget = 0)
   expect_equal(predict(known, 1, se.fit = TRUE)$fit, 2)
 })
@@ -403,8 +426,21 @@ test_that("what is no covariance is refused, with what is allowed", {
   expect_error(keops_gp(gp_x, replace(gp_y, 3, NA)), "row 3", class = "keops_error_input")
   expect_error(keops_gp(gp_x, gp_y, approx = "vecchia"), class = "keops_error_input")
   expect_error(keops_gp(gp_x, gp_y, method = "LOO"), class = "keops_error_input")
-  e <- expect_error(keops_gp(gp_x, gp_y, control = keops_gp_control(dense_max = 10)), class = "keops_error_input")
-  expect_match(conditionMessage(e), "50 rows.*at most 10")
+  e <- expect_error(keops_gp(gp_x, gp_y, kernel = cov_formula("Exp(-Abs(x-y))"), nugget = 0.1), class = "keops_error_input")
+  expect_match(conditionMessage(e), "2 components.*with one")
+  e <- expect_error(keops_gp(gp_x, gp_y, kernel = cov_formula("Exp(-SqDist(x,2*y))"), nugget = 0.1), class = "keops_error_input")
+  expect_match(conditionMessage(e), "`kernel`: found a formula that is not symmetric")
+  e <- expect_error(cov_formula("Exp(-SqDist(Var(0,2,0),y))"), class = "keops_error_input")
+  expect_match(conditionMessage(e), "by their names")
+})
+
+test_that("inputs of any size give the fit in their unit", {
+  fit <- keops_gp(gp_x, gp_y, kernel = "matern32", range = c(0.3, 0.5), ard = TRUE, nugget = 0.01)
+  for (size in c(1e-200, 1e200)) {
+    other <- keops_gp(gp_x * size, gp_y, kernel = "matern32", range = c(0.3, 0.5) * size, ard = TRUE, nugget = 0.01)
+    expect_equal(predict(other, gp_new * size, se.fit = TRUE), predict(fit, gp_new, se.fit = TRUE), tolerance = 1e-6)
+    expect_equal(unname(keops_gp(gp_x * size, gp_y, nugget = 0.01)$range), unname(keops_gp(gp_x, gp_y, nugget = 0.01)$range) * size, tolerance = 1e-4)
+  }
 })
 
 test_that("of a product only the first variance is estimated", {

@@ -71,3 +71,15 @@ test_that("local means and local lines are weighted least squares", {
   e <- expect_error(predict(fit, data.frame(a = 1)), class = "keops_error_input")
   expect_match(conditionMessage(e), "`b`")
 })
+
+test_that("T03: densities and nearest neighbours of 100,000 points take next to no memory", {
+  grown <- peak_growth("set.seed(1); x <- matrix(runif(3e5), 1e5)", "
+    fit <- keops_kde(x, bw = 0.1)
+    near <- keops_knn(x, k = 1)
+    i <- c(1, 500, 1e5)
+    dense <- sapply(i, function(i) mean(exp(-colSums((t(x) - x[i, ])^2) / 0.02))) / (2 * pi * 0.01)^1.5
+    apart <- sapply(i, function(i) sqrt(min(colSums((t(x) - x[i, ])^2)[-i])))
+    stopifnot(all.equal(fit$estimate[i], dense), all.equal(near$nn.dist[i, 1], apart))
+  ")
+  expect_lt(grown, 200)
+})

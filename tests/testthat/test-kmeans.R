@@ -171,6 +171,28 @@ test_that("M10: values that are not finite are named; near-identical points fini
   expect_error(keops_kmeans(c(1e200, -1e200, 1), 2), class = "keops_error_input")
 })
 
+test_that("data of any size are clustered, as long as the sums are numbers", {
+  x <- matrix(c(0, 1, 3, 17, 18, 20), 6, 2)
+  for (metric in c("euclidean", "manhattan")) {
+    for (size in if (metric == "euclidean") c(1e-100, 1e30, 1e150) else c(1e-200, 1e30, 1e200)) {
+      each_backend(function(backend, precision) {
+        fit <- keops_kmeans(x * size, x[c(1, 4), ] * size, metric = metric)
+        one <- keops_kmeans(x, x[c(1, 4), ], metric = metric)
+        expect_identical(fit$cluster, one$cluster)
+        expect_equal(fit$centers / size, one$centers, tolerance = 1e-6)
+        power <- if (metric == "euclidean") 2 else 1
+        for (part in c("withinss", "tot.withinss", "totss", "betweenss")) {
+          expect_equal(fit[[part]], one[[part]] * size^power, tolerance = 1e-5)
+        }
+        expect_identical(predict(fit, x * size), fit$cluster)
+        expect_equal(predict(fit, x * size, type = "distance") / size, predict(one, x, type = "distance"), tolerance = 1e-6)
+      })
+    }
+  }
+  e <- expect_error(keops_kmeans(x * 1e200, 2), class = "keops_error_input")
+  expect_match(conditionMessage(e), "values up to 2e\\+201.*finite sum")
+})
+
 test_that("rows without direction, and wrong arguments, are refused", {
   e <- expect_error(keops_kmeans(rbind(1:2, 0, 2:1), 2, metric = "cosine"), class = "keops_error_input")
   expect_match(conditionMessage(e), "row 2 that is zero")

@@ -107,10 +107,14 @@ test_that("N05: a vector is one column, and columns that do not match are named"
   expect_error(keops_knn(matrix(0, 5, 0), k = 1), class = "keops_error_input")
 })
 
-test_that("N08: an answer too large to hold is refused before any work", {
-  x <- matrix(0, 8e6, 1)
-  e <- expect_error(keops_knn(x, k = 300), class = "keops_error_input")
-  expect_match(conditionMessage(e), "300 for 8000000 points: 26.8 GB", fixed = TRUE)
+test_that("N08: memory is that of the answer, and an answer too large to hold is refused before any work", {
+  grown <- peak_growth("set.seed(1); x <- matrix(runif(3e5), 1e5)", "
+    near <- keops_knn(x, k = 10)
+    stopifnot(identical(dim(near$nn.index), c(100000L, 10L)), near$nn.index != seq_len(1e5), !is.unsorted(near$nn.dist[77, ]))
+  ")
+  expect_lt(grown, 200) # all distances: 80 GB
+  e <- expect_error(keops_knn(matrix(0, 1e7, 1), k = 300), class = "keops_error_input")
+  expect_match(conditionMessage(e), "300 for 10000000 points: 33.5 GB", fixed = TRUE)
 })
 
 test_that("N09: a saved fit answers in a fresh session as a search does", {
@@ -141,6 +145,9 @@ test_that("N13: rows of the answer have the names of the query", {
     expect_identical(rownames(keops_knn(x, q, k = 2)[[part]]), c("u", "v", "w"))
     expect_identical(rownames(keops_knn(x, k = 2)[[part]]), letters[1:5])
     expect_null(rownames(keops_knn(data.frame(a = 1:5, b = 2), k = 2)[[part]]))
+    tibble <- data.frame(a = 1:5, b = 2)
+    class(tibble) <- c("tbl_df", "tbl", "data.frame")
+    expect_identical(keops_knn(tibble, k = 2)[[part]], keops_knn(data.frame(a = 1:5, b = 2), k = 2)[[part]])
   }
   expect_identical(names(keops_frnn(x, q, 2)$id), c("u", "v", "w"))
   expect_type(keops_knn(x, q, k = 2)$nn.index, "integer")
@@ -166,6 +173,64 @@ test_that("rows without a direction have no cosine and no correlation", {
   tiny <- keops_knn(rbind(c(1e-200, 0), c(1, 0), c(0, 1e200)), k = 1, metric = "cosine")
   expect_identical(tiny$nn.index, cbind(c(2L, 1L, 1L)))
   expect_equal(tiny$nn.dist, cbind(c(0, 0, 1)))
+})
+
+test_that("distances are right for data of any size, in both precisions", {
+  x <- matrix(c(0, 1, 3, 7, 12), 5, 2)
+  q <- matrix(c(2.25, 6), 2, 2)
+  for (metric in c("euclidean", "manhattan", "maximum")) {
+    own <- dense_knn(x, x, 2, metric, self = TRUE)
+    near <- dense_knn(q, x, 2, metric)
+    for (size in c(2^-1000, 1e-200, 1e-30, 1e30, 1e200, 2^1000)) {
+      each_backend(function(backend, precision) {
+        found <- keops_knn(x * size, k = 2, metric = metric)
+        expect_identical(found$nn.index, own$index)
+        expect_equal(found$nn.dist, own$dist * size, tolerance = 1e-6)
+        expect_equal(keops_knn(x * size, q * size, 2, metric)$nn.dist, near$dist * size, tolerance = 1e-6)
+        within <- keops_frnn(x * size, radius = own$dist[1, 2] * size * (1 + 1e-6), metric = metric)
+        expect_identical(within$id[[1]], own$index[1, ])
+        expect_equal(within$dist[[1]], own$dist[1, ] * size, tolerance = 1e-6)
+        expect_equal(predict(keops_knn_fit(x * size, 1:5, k = 1, metric = metric), q * size), as.numeric(near$index[, 1]))
+      })
+    }
+  }
+  # differences of which the squares are lost beside larger numbers
+  wide <- matrix(c(0, 1e-200, 1))
+  for (search in list(function() keops_knn(wide, k = 1), function() keops_frnn(wide, radius = 0.5), function() keops_knn(wide, 0.5e-200, k = 1))) {
+    e <- expect_error(search(), class = "keops_error_input")
+    expect_match(conditionMessage(e), "`x`.*squares can be told from 0.*manhattan")
+  }
+  expect_identical(keops_knn(wide, k = 1, metric = "manhattan")$nn.dist, matrix(c(1e-200, 1e-200, 1)))
+  expect_identical(keops_knn(matrix(c(0, 0, 1)), k = 1)$nn.dist, matrix(c(0, 0, 1)))
+})
+
+test_that("with ranges, only their pairs are neighbours", {
+  set.seed(12)
+  x <- draw(60, 2, -2, 2, 1 / 7)
+  q <- draw(20, 2, -2, 2, 1 / 9)
+  near <- function(d, k) list(nn.index = t(apply(d, 1, order))[, 1:k], nn.dist = t(apply(d, 1, sort))[, 1:k])
+  keep <- rbind(c(TRUE, FALSE, TRUE), c(FALSE, TRUE, TRUE))
+  r <- keops_ranges(rep(1:2, c(12, 8)), rep(1:3, c(20, 25, 15)), keep)
+  d <- dense_distances(q, x, "euclidean")
+  d[!keep[rep(1:2, c(12, 8)), rep(1:3, c(20, 25, 15))]] <- Inf
+  own <- keops_ranges(rep(1:3, c(20, 38, 2)), keep = diag(3) == 1)
+  e <- dense_distances(x, x, "euclidean")
+  e[outer(rep(1:3, c(20, 38, 2)), rep(1:3, c(20, 38, 2)), "!=") | diag(60) == 1] <- Inf
+  each_backend(function(backend, precision) {
+    found <- keops_knn(x, q, 4, ranges = r)
+    expect_identical(found$nn.index, near(d, 4)$nn.index)
+    expect_equal(found$nn.dist, near(d, 4)$nn.dist, tolerance = tol(precision))
+    found <- keops_knn(x, k = 3, ranges = own)
+    reference <- near(e, 3)
+    reference$nn.index[reference$nn.dist == Inf] <- NA
+    expect_identical(found$nn.index, reference$nn.index)
+    expect_equal(found$nn.dist, reference$nn.dist, tolerance = tol(precision))
+  })
+  expect_identical(sum(is.na(keops_knn(x, k = 3, ranges = own)$nn.index)), 4L)
+  expect_error(keops_knn(x, k = 3, ranges = r), class = "keops_error_input")
+  twice <- keops_ranges_raw(cbind(1, 20), 2, rbind(c(1, 30), c(20, 60)), dim = c(20, 60))
+  e <- expect_error(keops_knn(x, q, 3, ranges = twice), class = "keops_error_input")
+  expect_match(conditionMessage(e), "`ranges`.*twice")
 })
 
 test_that("settings of a call are taken, anything else is refused", {
@@ -275,6 +340,8 @@ test_that("a fit by formula finds its columns, keeps levels, and passes NA throu
   expect_length(fit$y, 5)
   expect_equal(predict(fit, data.frame(g = c("u", NA), a = c(0, 1))), c(`1` = 1.5, `2` = NA), ignore_attr = TRUE)
   expect_error(predict(fit, data.frame(g = "w", a = 1)), "new level")
+  e <- expect_error(predict(fit, data.frame(g = "u", a = "1")), class = "keops_error_input")
+  expect_match(conditionMessage(e), "`newdata`: found a column `a` of type character; expected numeric")
   e <- expect_error(predict(fit, data.frame(g = "u")), class = "keops_error_input")
   expect_match(conditionMessage(e), "`a`")
   part <- keops_knn_fit(y ~ a, mixed, subset = a > 0, k = 2)

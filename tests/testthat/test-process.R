@@ -103,7 +103,7 @@ test_that("results are the same with ALTREP data and after gc()", {
   expect_equal(dx, cbind(1:20 * 465))
 })
 
-test_that("thread limits of the environment hold", {
+test_that("T04: thread limits of arguments, options and the environment hold", {
   names <- c("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "_R_CHECK_LIMIT_CORES_", "KEOPS_THREADS")
   old <- Sys.getenv(names, NA)
   on.exit({
@@ -120,6 +120,7 @@ test_that("thread limits of the environment hold", {
   expect_identical(count(OMP_NUM_THREADS = "8", OMP_THREAD_LIMIT = "2"), c(2L, 2L))
   expect_identical(count(OMP_NUM_THREADS = "5", "_R_CHECK_LIMIT_CORES_" = "TRUE"), c(2L, 2L))
   expect_identical(count(KEOPS_THREADS = "1", OMP_NUM_THREADS = "5"), c(1L, 64L))
+  with_options(list(keops.threads = 3L), expect_identical(c(keops:::thread_count(), keops:::thread_count(2)), 3:2))
 })
 
 test_that("keops_info() says what was found", {

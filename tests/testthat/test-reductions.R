@@ -383,3 +383,26 @@ test_that("a single precision sum over 10^7 items is the double one within 1e-6,
     }
   }, precisions = "single")
 })
+
+# Up to 32 are kept as a sorted list in vectors, more in a pool that is thinned; rows of one unit see several chunks of items.
+test_that("any number of least values comes out in order, the lower index first, NaN and Inf never", {
+  set.seed(7)
+  n <- 700L
+  x <- round(runif(11), 1)
+  y <- round(runif(n), 2) # many ties
+  y[c(5, 600)] <- NaN
+  y[c(9, 10)] <- Inf
+  each_backend(function(backend, precision) {
+    for (k in c(1L, 2L, 7L, 8L, 9L, 16L, 31L, 32L, 33L, 70L, 300L, 698L)) {
+      op <- keops_kernel(sprintf("KMin_ArgKMin_Reduction(Abs(x-y)*256,%d,1)", k), c("x=Vi(1)", "y=Vj(1)"))
+      # quotients of 256: exact in single precision too
+      got <- op(list(round(x * 256) / 256, round(y * 256) / 256))
+      w <- abs(outer(round(x * 256), round(y * 256), "-"))
+      w[!is.finite(w)] <- NA
+      order_k <- matrix(apply(w, 1L, function(r) order(r, na.last = NA)[seq_len(k)]), ncol = k, byrow = TRUE)
+      least_k <- matrix(apply(w, 1L, function(r) sort(r)[seq_len(k)]), ncol = k, byrow = TRUE)
+      expect_identical(unname(got$indices) == order_k, order_k == order_k, info = paste(backend, precision, k))
+      expect_equal(unname(got$values), ifelse(is.na(least_k), Inf, least_k), info = paste(backend, precision, k))
+    }
+  })
+})

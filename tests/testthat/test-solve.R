@@ -40,7 +40,21 @@ test_that("the ridge may stand in the matrix, and products with a ridge are syst
   expect_error(solve(Q, b, precond = "pivchol"), class = "keops_error_input")
 })
 
-test_that("matrices that are not positive definite are refused, not answered", {
+test_that("a ridge may have a number for each row", {
+  set.seed(31)
+  x <- matrix(runif(240), 120)
+  K <- exp(-sqdist(Vi(x), Vj(x)) / 0.1)
+  ridge <- seq(0.001, 0.5, length.out = 120)
+  b <- cbind(sin(5 * x[, 1]), x[, 2])
+  for (precond in c("none", "pivchol", "nystrom", "auto")) {
+    out <- solve(K, b, ridge = ridge, tol = 1e-10, precond = precond)
+    expect_lt(max(abs(out - solve(as.matrix(K) + diag(ridge), b))), 1e-6)
+    expect_true(attr(out, "converged"))
+  }
+  for (bad in list(ridge[-1], replace(ridge, 3, -1), replace(ridge, 3, NA), "1")) expect_error(solve(K, b, ridge = bad), class = "keops_error_input")
+})
+
+test_that("P17: matrices that are not positive definite are refused, not answered", {
   swap <- 1 - keops_identity(2)
   expect_error(solve(swap, c(1, 2)), class = "keops_error_singular", regexp = "not positive definite")
   set.seed(1)
@@ -52,7 +66,7 @@ test_that("matrices that are not positive definite are refused, not answered", {
   }
 })
 
-test_that("a solution that has not converged says so", {
+test_that("P17: a solution that has not converged says so", {
   g <- seq(-5, 5, 0.2)
   K <- exp(-sqdist(Vi(g), Vj(g)) / 50)
   expect_warning(a <- solve(K, sin(g), ridge = 1e-10, maxit = 5, precond = "none"), class = "keops_warning_convergence", regexp = "5 steps")

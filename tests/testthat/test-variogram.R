@@ -78,3 +78,16 @@ test_that("what is no function of the distance, and wrong arguments, are refused
   expect_error(keops_variogram(z ~ a + nosuch, d), "nosuch", class = "keops_error_input")
   expect_error(keops_variogram(z ~ a, data.frame(a = 1, z = 1:3)), class = "keops_error_input")
 })
+
+test_that("coordinates of any size have their classes", {
+  set.seed(9)
+  d <- data.frame(a = runif(60), b = runif(60))
+  d$z <- sin(8 * d$a)
+  v <- keops_variogram(z ~ a + b, d)
+  for (size in c(1e-200, 1e200)) {
+    big <- keops_variogram(z ~ a + b, transform(d, a = a * size, b = b * size))
+    expect_equal(big$np, v$np)
+    expect_equal(big$dist / size, v$dist)
+    expect_equal(big$gamma, v$gamma)
+  }
+})
