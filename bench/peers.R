@@ -52,6 +52,26 @@ clusters <- function(k = 100L) {
   }
 }
 
+# A fit with given parameters and a prediction: by conjugate gradients, against the dense solver where that
+# still fits; the larger one alone
+kriging <- function() {
+  for (n in c(4000L, 20000L)) {
+    x <- matrix(runif(2L * n), n)
+    y <- sin(9 * x[, 1L]) * cos(7 * x[, 2L]) + rnorm(n, sd = sqrt(1e-3))
+    new <- matrix(runif(2000L), 1000L)
+    run <- function(solver) {
+      fit <- keops_gp(x, y, kernel = "matern52", range = 0.2, variance = 1, nugget = 1e-3, solver = solver)
+      stats::predict(fit, new)
+    }
+    case <- sprintf("kriging, fit and predict, n=%d", n)
+    if (n < 10000L) {
+      against(case, "dense solver", function() run("cg"), function() run("cholesky"), 1L)
+    } else {
+      record("peers", case, "double", "auto", time_of(run("cg")), "s")
+    }
+  }
+}
+
 dense <- function(m = 4000L) {
   for (d in c(3L, 100L)) {
     data <- make_data(m, m, d)
@@ -92,4 +112,5 @@ bench_peers <- function(rounds) {
   neighbours()
   many_neighbours()
   clusters()
+  kriging()
 }

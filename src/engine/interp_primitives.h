@@ -507,20 +507,24 @@ KI_INLINE vr clamp_finite(vr m)
   return k_min(k_set(REAL_MAX), k_max(k_set(-REAL_MAX), m));
 }
 
-/* Largest score of a row's tile; NaN is passed over. */
-KI_INLINE real tile_maximum(const ki_args *g, const real *a)
+/* Largest score of a row's tile where it is more than m, else m; NaN is passed over. */
+KI_INLINE real tile_maximum(const ki_args *g, const real *a, real m)
 {
   const vr none = k_set(-K_INF);
-  vr best = none;
-  real m = K(-K_INF);
+  vr best = none, other = none;
 
   if (g->mask)
     for (int64_t l = g->l0; l < g->l1; l += KE_W)
       best = k_max(k_select(g->mask[l / KE_W], load(a + l), none), best);
   else
-    for (int64_t l = g->l0; l < g->l1; l += KE_W) best = k_max(load(a + l), best);
-  for (int l = 0; l < KE_W; l++)
-    if (best[l] > m) m = best[l];
+    for (int64_t l = g->l0; l < g->l1; l += 2 * KE_W) {
+      best = k_max(load(a + l), best);
+      other = k_max(load(a + l + KE_W), other);
+    }
+  best = k_max(other, best);
+  if (K_RARE(k_less_bits(k_set(m), best)))
+    for (int l = 0; l < KE_W; l++)
+      if (best[l] > m) m = best[l];
   return m;
 }
 
@@ -533,7 +537,7 @@ KI_PRIMITIVE void exp_shift(const ki_args *g, real *m, real *sums)
   for (int r = 0; r < g->rows; r++) {
     ROW(a);
     real *dst = g->dst + r * g->dst_row;
-    const real top = tile_maximum(g, a);
+    const real top = tile_maximum(g, a, m[r]);
     vr shift;
 
     if (top > m[r]) {
