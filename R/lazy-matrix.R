@@ -448,8 +448,6 @@ c.keops_lazytensor <- function(...) do.call(c, lapply(list(...), function(x) if 
 #' @export
 rep.keops_lazytensor <- function(x, ...) rep(as.vector(x), ...)
 #' @export
-unlist.keops_lazytensor <- function(x, recursive = TRUE, use.names = TRUE) as.vector(x)
-#' @export
 sort.keops_lazytensor <- function(x, decreasing = FALSE, ...) sort(as.vector(x), decreasing, ...)
 #' @export
 xtfrm.keops_lazytensor <- function(x) as.vector(x)

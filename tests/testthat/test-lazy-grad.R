@@ -101,10 +101,10 @@ test_that("data that equal what the package made on the way are still found", {
 test_that("parameters of a saved lazy matrix are not those of the session that loads it", {
   file <- tempfile()
   on.exit(unlink(file))
-  p <- Pm(2)
-  saveRDS(Vi(c(1, 2)) * p, file)
+  expect_child(c("library(keops)", sprintf("saveRDS(Vi(c(1, 2)) * Pm(2), %s)", deparse(file))))
   expect_child(c("library(keops)", sprintf("K <- readRDS(%s)", deparse(file)),
                  "for (k in 1:1000) {", "  q <- Pm(3)", "  if (keops_grad(K * q, q) != 6) stop(k)", "}"))
+  p <- Pm(2)
   both <- unserialize(serialize(list(K = Vi(c(1, 2)) * p, p = p), NULL))
   expect_equal(keops_grad(both$K, both$p), 3)
 })

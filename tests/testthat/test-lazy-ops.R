@@ -37,7 +37,7 @@ test_that("whole powers of negative numbers are exact, others NaN as in R", {
   expect_equal(as.matrix(Vi(0)^-0.5 * Vj(1)), matrix(Inf))
 })
 
-test_that("comparisons count and combine", {
+test_that("L05: comparisons count and combine", {
   x <- c(0, 1, 2, 4)
   y <- c(0, 1, 2, 4, NaN)
   near <- abs(Vi(x) - Vj(x)) <= 1.5
@@ -102,6 +102,20 @@ test_that("numbers mix in as parameters and make no new formula", {
   expect_length(setdiff(keops:::session$keys, before), 1L)
 })
 
+test_that("a new length scale, and new data, cost no new compile", {
+  skip_without_compiler()
+  product <- function(s, x) as.vector(exp(-sqdist(Vi(x), Vj(x)) / (3 * s^2)) %*% c(1, 2, 3))
+  x <- matrix(c(0.3, 0.7, 1.9), 3)
+  with_options(list(keops.backend = "compiled"), {
+    product(0.5, x)
+    before <- keops_cache_info()
+    for (s in c(1, 1.5, 7L)) for (y in list(x, 2 * x)) {
+      expect_equal(product(s, y), as.vector(exp(-as.matrix(dist(y))^2 / (3 * s^2)) %*% c(1, 2, 3)))
+    }
+    expect_identical(keops_cache_info()[c("hits", "compiles")], before[c("hits", "compiles")])
+  })
+})
+
 test_that("equal data are one argument, also where they are different objects", {
   x <- matrix(c(0.3, 0.7, 1.9), 3)
   flat <- keops:::lazy_flat(list(keops:::lazy_node(Vi(x) * Vj(x) + Vi(x + 0) - Vj(x))))
@@ -136,7 +150,7 @@ test_that("numbers of rows that differ are an error with both", {
   expect_error(t(Vi(1:3)) + Vj(1:4), class = "keops_error_dimension")
 })
 
-test_that("a dense matrix is refused by its size, and can be looked up by codes", {
+test_that("L06: a dense matrix is refused by its size, and can be looked up by codes", {
   W <- matrix(c(0.1, 0.4, 0.2, 0.8, 0.5, 0.9, 0.3, 0.6, 0.7, 0.25, 0.15, 0.35), 3, 4)
   d2 <- sqdist(Vi(1:3), Vj(1:4))
   expect_error(W * exp(-d2), class = "keops_error_input", regexp = "dense 3 x 4 matrix.*one_hot")

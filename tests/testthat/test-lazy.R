@@ -25,7 +25,7 @@ test_that("what is not numbers is refused by name", {
   expect_error(Vi(1:3) + "a", class = "keops_error_input")
 })
 
-test_that("dim is rows and columns at every step, components are counted apart", {
+test_that("L02: dim is rows and columns at every step, components are counted apart", {
   x <- matrix(0, 4, 3)
   y <- matrix(1, 5, 3)
   steps <- list(Vi(x) - Vj(y), (Vi(x) - Vj(y))^2, sum((Vi(x) - Vj(y))^2, "inner"), exp(-sum((Vi(x) - Vj(y))^2, "inner")))
@@ -42,7 +42,7 @@ test_that("dim is rows and columns at every step, components are counted apart",
   expect_identical(dim(Pm(1)), c(1L, 1L))
 })
 
-test_that("print shows size, formula and that nothing is computed", {
+test_that("L01: print shows size, formula and that nothing is computed", {
   X <- matrix(c(0, 1, 2, 3), 2)
   Y <- rbind(c(0, 0), c(1, 1), c(2, 2))
   K <- exp(-sqdist(Vi(X), Vj(Y)) / 2)
