@@ -102,6 +102,7 @@ keops_kernel <- function(formula, args, precision = NULL, device = NULL, ...) {
 # list(of, eta), the positions of the variables that the results are gradients in, and of the cotangent.
 new_operator <- function(text, declared, settings, call, labels = NULL, taken = list()) {
   engine_formula(text, declared, call)
+  list(settings, labels, taken) # evaluated now, or the caller's frame would be saved too
   rm(call)
   op <- function(args, inner_dim = c("col", "row"), ..., ranges = NULL) {
     call <- sys.call()

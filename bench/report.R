@@ -47,6 +47,8 @@ table_of <- function(file) {
 
 write_markdown <- function(folder) {
   files <- list.files(folder, "\\.csv$", full.names = TRUE)
-  writeLines(c(readLines(file.path(here, "notes.md")), "", unlist(lapply(files, table_of))),
+  texts <- list.files(folder, "\\.md$", full.names = TRUE) # of what other programs measured
+  writeLines(c(readLines(file.path(here, "notes.md")), "", unlist(lapply(files, table_of)),
+               unlist(lapply(texts, function(file) c(readLines(file), "")))),
              file.path(here, "RESULTS.md"))
 }
