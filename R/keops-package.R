@@ -10,5 +10,6 @@
 #' Charlier, B., Feydy, J., Glaunès, J. A., Collin, F.-D., Durif, G. (2021). Kernel operations on the GPU,
 #' with autodiff, without memory overflows. *Journal of Machine Learning Research*, 22(74), 1-6.
 #'
+#' @importFrom stats coef fitted logLik nobs predict residuals vcov
 #' @keywords internal
 "_PACKAGE"

@@ -129,3 +129,8 @@ test_that("keops_info() says what was found", {
   expect_gt(length(out), 3)
   for (word in c("OpenMP", "CUDA", "ompiler", "ache")) expect_true(any(grepl(word, out)), label = word)
 })
+
+test_that("the namespace loads with base alone, as a saved object may ask", {
+  code <- c("loadNamespace('keops')", "stopifnot(!'package:stats' %in% search())", "K <- keops::Vi(1:3) * keops::Vj(1:2)", "stopifnot(sum(K) == 18)")
+  expect_child(code, env = "R_DEFAULT_PACKAGES=NULL")
+})
