@@ -114,7 +114,7 @@ str.keops_lazytensor <- function(object, ...) print(object)
 #'
 #' `K %*% Vj(w)` is sum(K * Vj(w), "j"), as in KeOps.
 #'
-#' Functions that ask for an ordinary matrix get one from `as.matrix()`, up to `limit` entries; `as.array()` gives M x N x D for entries of D components.
+#' Functions that ask for an ordinary matrix get one from `as.matrix()`, up to `limit` entries; `as.array()` gives M x N x D for entries of D > 1 components.
 #' For eigenvalues give an iterative solver the product: `RSpectra::eigs_sym(function(v, args) as.vector(K %*% v), k, n = nrow(K))`.
 #'
 #' @return `%*%` and `crossprod()`: a matrix. `rowSums()`, `colSums()`, their means, `diag()`: a vector. `[`, `as.matrix()`: dense values as base R
@@ -429,6 +429,7 @@ as.array.keops_lazytensor <- function(x, limit = 1e8, ...) {
   call <- sys.call()
   if (inherits(x, "keops_lazyproduct")) return(product_dense(x, limit, call))
   node <- lazy_node(x, call)
+  if (count_components(node) == 1L) return(as.matrix(x, limit)) # as of any matrix, which kronecker() relies on
   check_limit(prod(dim(x)), node, limit, call)
   out <- dense_values(node, NULL, NULL, call, .subset2(x, "ranges"))
   if (!is.null(dimnames(x))) dimnames(out) <- c(dimnames(x), list(NULL))

@@ -252,6 +252,8 @@ test_that("functions that take the entries of a matrix get them", {
   expect_equal(as.matrix(is.finite(1 / Vi(c(0, 2)) + Vj(c(1, NaN, Inf)))), is.finite(outer(1 / c(0, 2), c(1, NaN, Inf), "+")) + 0)
   expect_equal(sum(is.infinite(Vi(c(1, -Inf, Inf, NaN)))), 2)
   expect_true(all.equal(K, A))
+  expect_equal(as.array(K), A)
+  expect_equal(kronecker(K, diag(2)), kronecker(A, diag(2)), ignore_attr = TRUE)
   expect_match(all.equal(K, A + 1), "difference")
   for (f in list(function(K) { length(K) <- 3 }, function(K) { names(K) <- "a" }, function(K) { K$node <- 1 })) {
     expect_error(f(K), class = "keops_error_input", regexp = "no stored entries")
