@@ -401,6 +401,23 @@ test_that("parameters of other packages convert to ours", {
   expect_equal(ours(cov_matern(1.5, range = sqrt(3) * a, variance = 1)), bessel(1.5))
   expect_equal(ours(cov_matern(2.5, range = sqrt(5) * a, variance = 1)), bessel(2.5))
   expect_equal(ours(cov_gaussian(range = a / sqrt(2), variance = 1)), exp(-(h / a)^2)[, 1]) # gstat "Gau"
+  expect_equal(ours(cov_exponential(range = a, variance = 1)), exp(-h / a)[, 1]) # gstat "Exp"
+  expect_equal(ours(cov_spherical(range = a, variance = 1)), ifelse(h < a, 1 - 1.5 * h / a + 0.5 * (h / a)^3, 0)[, 1]) # gstat "Sph"
+  # DiceKriging: products over the columns, also with one theta for all
+  x <- cbind(u = c(0.1, 0.4, 0.9), v = c(0.3, 0.2, 0.8))
+  theta <- c(0.5, 1.2)
+  m52 <- function(h) (1 + sqrt(5) * h + 5 / 3 * h^2) * exp(-sqrt(5) * h)
+  for (iso in c(TRUE, FALSE)) {
+    kernel <- cov_matern(2.5, range = if (iso) theta[1] else theta, variance = 2, ard = !iso, form = "product")
+    laid <- keops:::lay_out(kernel, c("u", "v"), NULL)
+    theirs <- 2 * m52(abs(outer(x[, 1], x[, 1], "-")) / theta[1]) * m52(abs(outer(x[, 2], x[, 2], "-")) / theta[if (iso) 1 else 2])
+    expect_equal(keops:::cov_matrix(laid$node, x, x, laid$table$value), theirs)
+  }
+  # GpGp: variance (correlation + nugget I)
+  y <- c(1, -1, 0.5)
+  gpgp <- 2 * (exp(-as.matrix(dist(x)) / a) + diag(0.1, 3))
+  fit <- keops_gp(x, y, kernel = "exponential", range = a, variance = 2, nugget = 2 * 0.1, mean = 0)
+  expect_equal(as.numeric(logLik(fit)), -0.5 * (3 * log(2 * pi) + as.numeric(determinant(gpgp)$modulus) + sum(y * solve(gpgp, y))))
   sigma <- 2.3 # kernlab rbfdot
   expect_equal(ours(cov_gaussian(range = 1 / sqrt(2 * sigma), variance = 1)), exp(-sigma * h^2)[, 1])
 })
