@@ -87,7 +87,7 @@ keops_kernel <- function(formula, args, precision = NULL, device = NULL, ...) {
   if (missing(formula)) formula <- NULL
   if (missing(args)) args <- NULL
   if (!is.character(formula) || length(formula) != 1L || is.na(formula) || !nzchar(formula)) {
-    stop_input("`formula`", describe(formula), "one string, such as \"Sum_Reduction(SqDist(x, y), 1)\"", call)
+    stop_input("`formula`", if (identical(as.vector(formula), "")) "an empty string" else describe(formula), "one string, such as \"Sum_Reduction(SqDist(x, y), 1)\"", call)
   }
   if (!is.character(args) || anyNA(args)) {
     stop_input("`args`", describe(args), "a character vector, such as c(\"x=Vi(3)\", \"y=Vj(3)\")", call)

@@ -441,6 +441,10 @@ as.vector.keops_lazytensor <- function(x, mode = "any") as.vector(as.matrix(x), 
 #' @export
 as.double.keops_lazytensor <- function(x, ...) as.double(as.matrix(x))
 #' @export
+as.logical.keops_lazytensor <- function(x, ...) as.logical(as.matrix(x))
+#' @export
+as.integer.keops_lazytensor <- function(x, ...) as.integer(as.matrix(x))
+#' @export
 as.data.frame.keops_lazytensor <- function(x, ...) as.data.frame(as.matrix(x), ...)
 #' @export
 as.list.keops_lazytensor <- function(x, ...) as.list(as.vector(x))
@@ -450,6 +454,8 @@ c.keops_lazytensor <- function(...) do.call(c, lapply(list(...), function(x) if 
 rep.keops_lazytensor <- function(x, ...) rep(as.vector(x), ...)
 #' @export
 sort.keops_lazytensor <- function(x, decreasing = FALSE, ...) sort(as.vector(x), decreasing, ...)
+#' @export
+isSymmetric.keops_lazytensor <- function(object, ...) isSymmetric(as.matrix(object), ...)
 #' @export
 xtfrm.keops_lazytensor <- function(x) as.vector(x)
 #' @export

@@ -263,6 +263,7 @@ test_that("argument lists are checked", {
   expect_error(keops_kernel("Sum_Reduction(x,1)", 3), class = "keops_error_input")
   expect_error(keops_kernel("Sum_Reduction(x,1)"), class = "keops_error_input")
   expect_error(keops_kernel(c("a", "b"), "x=Vi(1)"), class = "keops_error_input")
+  expect_error(keops_kernel("", "x=Vi(1)"), class = "keops_error_input", regexp = "empty string")
   expect_error(keops_kernel(NA_character_, "x=Vi(1)"), class = "keops_error_input")
   expect_error(keops_kernel("Sum_Reduction(x,1)", NA_character_), class = "keops_error_input")
 })

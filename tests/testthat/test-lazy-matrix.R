@@ -248,6 +248,11 @@ test_that("functions that take the entries of a matrix get them", {
   A <- e$dense
   for (f in list(sort, order, median, quantile, function(x) rep(x, 2), function(x) c(x, 1), function(x) sapply(x, identity),
                  function(x) c(1, unlist(lapply(x, sqrt))))) expect_equal(f(K), f(A), ignore_attr = TRUE)
+  for (f in list(as.array, as.integer, function(x) as.logical(x > 0.5), function(x) isSymmetric(crossprod(x)),
+                 function(x) kronecker(x, diag(2)), function(x) outer(unname(as.array(x)), 1:2))) {
+    expect_equal(f(K), f(A), ignore_attr = TRUE)
+    expect_identical(dim(f(K)), dim(f(A)))
+  }
   for (f in list(unique, aperm, duplicated, anyNA)) expect_equal(f(K), f(A), ignore_attr = TRUE)
   expect_equal(as.matrix(is.finite(1 / Vi(c(0, 2)) + Vj(c(1, NaN, Inf)))), is.finite(outer(1 / c(0, 2), c(1, NaN, Inf), "+")) + 0)
   expect_equal(sum(is.infinite(Vi(c(1, -Inf, Inf, NaN)))), 2)
