@@ -133,6 +133,8 @@ static inline long ke_least_thin(double *value, double *index, long n, long k, d
 static inline void ke_least_add(double *value, double *index, long k, double *new_value, double *new_index,
                                 long n)
 {
+  double none;
+
   if (n < k / 16) {
     for (long p = 0; p < n; p++) ke_least_insert(value, index, k, new_value[p], new_index[p]);
     return;
@@ -142,10 +144,11 @@ static inline void ke_least_add(double *value, double *index, long k, double *ne
     new_index[n] = index[p];
     n += index[p] >= 0;
   }
+  none = value[0]; /* Inf, if places stay unfilled: they are the largest */
   ke_least_pick(new_value, new_index, n, k);
-  for (long p = 0; p < k && p < n; p++) {
-    value[p] = new_value[p];
-    index[p] = new_index[p];
+  for (long p = 0; p < k; p++) {
+    value[p] = p < n ? new_value[p] : none;
+    index[p] = p < n ? new_index[p] : -1;
   }
   for (long p = k / 2; p-- > 0;) ke_least_settle(value, index, k, p, value[p], index[p]);
 }

@@ -300,3 +300,24 @@ test_that("clusters of a grid, their centres, borders and order", {
   expect_error(cluster_ranges(c(2, 1)), "sort_clusters", class = "keops_error_input")
   expect_error(cluster_centroids(1:3, 1:2), "one for each point", class = "keops_error_input")
 })
+
+test_that("the k least of ranges whose parts have fewer than k items are all of them, once", {
+  set.seed(2)
+  m <- 90
+  n <- 700
+  x <- matrix(runif(3 * m, -1, 1), m)
+  y <- matrix(runif(3 * n, -1, 1), n)
+  w <- matrix(runif(30 * n, -1, 1), n)[, 1]
+  labels <- function(n) rep(seq_len(n), sample(40, n, replace = TRUE))[seq_len(n)]
+  i <- labels(m)
+  j <- labels(n)
+  keep <- matrix(runif(max(i) * max(j)) < 0.4, max(i))
+  dense <- t(vapply(seq_len(m), function(r) {
+    at <- which(keep[i[r], j])
+    c(sort(colSums((t(y[at, , drop = FALSE]) - x[r, ])^2) * w[at]), rep(Inf, 70))[1:70]
+  }, numeric(70)))
+  op <- keops_kernel("KMin_Reduction(SqDist(x,y)*w,70,1)", c("x=Vi(3)", "y=Vj(3)", "w=Vj(1)"))
+  each_backend(function(backend, precision) {
+    expect_close(op(list(x, y, w), ranges = keops_ranges(i, j, keep)), dense, tol(precision), label = paste(backend, precision))
+  })
+})
